@@ -1,0 +1,69 @@
+"""The embedded omni model: speech, pictures and text in; text and speech out.
+
+In: nothing. Out: its `StageGraph`, whose weights come from packages (see edges/weights.py).
+Invariant: edge names are the door's vocabulary: audio, image, prompt, say; text, speech, transcript.
+"""
+
+from accord.terms.graph import DOOR, Batching, Capability, Edge, Payload, Stage, StageGraph
+
+NAME = "embedded-omni"
+
+
+def graph() -> StageGraph:
+    """Five stages. Resident figures are those of the packaged weights as the engines hold them."""
+    return StageGraph(
+        model=NAME,
+        stages=(
+            Stage(
+                name="recognizer",
+                capabilities=(Capability.ENCODE, Capability.AR),
+                batching=Batching.PLAIN,
+                weights_bytes=76 << 20,
+                request_bytes=16 << 20,
+            ),
+            Stage(
+                name="vision",
+                capabilities=(Capability.ENCODE,),
+                batching=Batching.PLAIN,
+                weights_bytes=35 << 20,
+                request_bytes=64 << 20,
+            ),
+            Stage(
+                name="language",
+                capabilities=(Capability.AR,),
+                batching=Batching.CONTINUOUS,
+                weights_bytes=190 << 20,
+                request_bytes=96 << 20,
+                sticky=True,
+            ),
+            Stage(
+                name="acoustic",
+                capabilities=(Capability.VOCODE,),
+                batching=Batching.CHUNKED,
+                weights_bytes=60 << 20,
+                request_bytes=8 << 20,
+            ),
+            Stage(
+                name="vocoder",
+                capabilities=(Capability.VOCODE,),
+                batching=Batching.CHUNKED,
+                weights_bytes=8 << 20,
+                request_bytes=8 << 20,
+            ),
+        ),
+        edges=(
+            Edge(name="audio", source=DOOR, target="recognizer", payload=Payload.AUDIO),
+            Edge(name="image", source=DOOR, target="vision", payload=Payload.IMAGE),
+            Edge(name="prompt", source=DOOR, target="language", payload=Payload.PROMPT, required=True),
+            Edge(name="say", source=DOOR, target="acoustic", payload=Payload.TEXT),
+            Edge(name="heard", source="recognizer", target="language", payload=Payload.TEXT),
+            Edge(name="seen", source="vision", target="language", payload=Payload.TEXT),
+            Edge(name="speak", source="language", target="acoustic", payload=Payload.TEXT, window_bytes=4096),
+            Edge(
+                name="spectrum", source="acoustic", target="vocoder", payload=Payload.SPECTRUM, window_bytes=8 << 20
+            ),
+            Edge(name="transcript", source="recognizer", target=DOOR, payload=Payload.TEXT),
+            Edge(name="text", source="language", target=DOOR, payload=Payload.TEXT),
+            Edge(name="speech", source="vocoder", target=DOOR, payload=Payload.PCM, window_bytes=1 << 20),
+        ),
+    )
