@@ -1,0 +1,330 @@
+"""A scriptable engine without a model, for tests, fault drills and the orchestration benchmark.
+
+In: any chunks. Out: the same bytes (`noop`, `echo`), words (`tokens`) or blocks of bytes (`chunks`).
+Invariant: what a job emits depends on its own input and options alone, never on its neighbours.
+"""
+
+import os
+import time
+import zlib
+from collections import deque
+from collections.abc import Set
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from accord.run.payloads import PCM_RATE_HZ, PcmMeta, TensorMeta
+from accord.run.ports import Chunk, Emission, Engine, EngineSpec, Job, JobDone, JobFailed, Output, Step
+from accord.terms.errors import BadInput
+from accord.terms.graph import Payload
+from accord.terms.request import ErrorCode, Usage
+
+_HANG_S = 3600.0
+
+
+class Mode(StrEnum):
+    """What the fake makes of an input chunk."""
+
+    NOOP = "noop"  # the same bytes at once: no time, no batches; the cheapest engine there can be
+    ECHO = "echo"  # the same bytes, one chunk a step
+    TOKENS = "tokens"  # `tokens` words of text, one a step
+    CHUNKS = "chunks"  # `tokens` blocks of `chunk_bytes`, one a step
+
+
+class Fault(StrEnum):
+    """What can go wrong; the names are the option `<name>_at` and, with `commands`, an input's `!<name>`."""
+
+    FAIL = "fail"  # JobFailed(ENGINE)
+    BAD_INPUT = "bad_input"  # JobFailed(BAD_INPUT)
+    RAISE = "raise"  # `step` raises: the engine is broken
+    CRASH = "crash"  # the process ends at once with status 70
+    HANG = "hang"  # `step` doesn't come back for an hour
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The script. Jobs are counted from 1 in the order in which they open; 0 means never.
+
+    `work_us`: how long a step takes; `work` says how: `sleep` leaves the core to others, so that many
+    fake stages fit on few cores, `spin` keeps it busy. `after`: a fault strikes once its job has
+    emitted so many chunks. `once`: a path; a fault strikes only if it can create this file, so a
+    restarted replica gets through. `commands`: inputs that begin with `!fail`, `!crash` ... ask for it.
+    """
+
+    mode: Mode = Mode.NOOP
+    work_us: int = 0
+    work: Literal["sleep", "spin"] = "sleep"
+    tokens: int = 8
+    chunk_bytes: int = 4096
+    out: Payload | None = None
+    fail_at: int = 0
+    bad_input_at: int = 0
+    raise_at: int = 0
+    crash_at: int = 0
+    hang_at: int = 0
+    after: int = 0
+    once: str = ""
+    commands: bool = False
+
+    def fault_of(self, number: int) -> Fault | None:
+        """The fault that the job of this number is scripted to meet."""
+        planned = (
+            (self.fail_at, Fault.FAIL),
+            (self.bad_input_at, Fault.BAD_INPUT),
+            (self.raise_at, Fault.RAISE),
+            (self.crash_at, Fault.CRASH),
+            (self.hang_at, Fault.HANG),
+        )
+        return next((fault for at, fault in planned if at == number), None)
+
+
+def load(spec: EngineSpec) -> Engine:
+    """The fake engine that `spec.options` describes; BadInput for an unknown option or value."""
+    try:
+        options = msgspec.convert(dict(spec.options), Options, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            field=f"stages.{spec.stage}.options",
+            value=dict(spec.options),
+            problem=str(error),
+            fix=f"the fake engine knows {', '.join(Options.__struct_fields__)}",
+        ) from error
+    faulty = options.commands or any(options.fault_of(at) for at in _planned(options))
+    if options.mode is Mode.NOOP and not faulty and not options.work_us:
+        return NoopEngine(options.out)
+    return FakeEngine(options, batch_max=spec.batch_max)
+
+
+class NoopEngine:
+    """Sends each chunk on as it came. All work is done in `feed`; a step only hands it over."""
+
+    def __init__(self, out: Payload | None) -> None:
+        self._out = out
+        self._ready: list[Output] = []
+
+    def feed(self, job: Job, chunk: Chunk | None) -> None:
+        """Copies the chunk and releases it, or ends the job."""
+        if chunk is None:
+            self._ready.append(JobDone(request_id=job.request_id))
+            return
+        data = bytes(chunk.data)
+        chunk.release()
+        self._ready.append(
+            Emission(
+                request_id=job.request_id,
+                payload=self._out or chunk.payload,
+                buffers=(data,),
+                index=chunk.index,
+                meta=chunk.meta,
+            )
+        )
+
+    def step(self, blocked: Set[int]) -> Step:
+        """Everything that is ready, but for the blocked."""
+        ready = self._ready
+        if not ready:
+            return Step()
+        self._ready = []
+        if blocked:
+            self._ready = [output for output in ready if output.request_id in blocked]
+            ready = [output for output in ready if output.request_id not in blocked]
+        return Step(outputs=ready, worked=[output.request_id for output in ready])
+
+    def cancel(self, request_id: int) -> None:
+        """Drops what was ready."""
+        self._ready = [output for output in self._ready if output.request_id != request_id]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One open job. `input_left` counts the emissions that the chunk in work still gives."""
+
+    number: int
+    max_tokens: int
+    fault: Fault | None
+    fault_after: int
+    waiting: deque[Chunk] = field(default_factory=deque)
+    ended: bool = False
+    input_left: int = 0
+    input_sum: int = 0
+    emitted: int = 0
+
+    def can_work(self) -> bool:
+        return bool(self.input_left or self.waiting or self.ended or self.fault_due())
+
+    def fault_due(self) -> bool:
+        return self.fault is not None and self.emitted >= self.fault_after
+
+
+class FakeEngine:
+    """Round robin over the open jobs, at most `batch_max` a step, one emission a job and step."""
+
+    def __init__(self, options: Options, *, batch_max: int) -> None:
+        self._options = options
+        self._batch_max = batch_max
+        self._runs: dict[int, _Run] = {}
+        self._opened = 0
+
+    def feed(self, job: Job, chunk: Chunk | None) -> None:
+        """Queues the chunk; it is released when its turn comes."""
+        run = self._runs.get(job.request_id)
+        if run is None:
+            self._opened += 1
+            run = _Run(
+                number=self._opened,
+                max_tokens=job.params.max_tokens,
+                fault=self._options.fault_of(self._opened),
+                fault_after=self._options.after,
+            )
+            self._runs[job.request_id] = run
+        if chunk is None:
+            run.ended = True
+        else:
+            run.waiting.append(chunk)
+
+    def step(self, blocked: Set[int]) -> Step:
+        """One emission, or the end, for each of up to `batch_max` jobs that aren't blocked."""
+        able = [number for number, run in self._runs.items() if number not in blocked and run.can_work()]
+        batch = able[: self._batch_max]
+        if not batch:
+            return Step()
+        _work(self._options)
+        outputs: list[Output] = []
+        for request_id in batch:
+            run = self._runs.pop(request_id)
+            output = self._advance(request_id, run)
+            if isinstance(output, Emission | None):
+                self._runs[request_id] = run
+            else:
+                _release(run)
+            if output is not None:
+                outputs.append(output)
+        more = any(number not in blocked and run.can_work() for number, run in self._runs.items())
+        return Step(outputs=outputs, more=more, worked=batch)
+
+    def cancel(self, request_id: int) -> None:
+        """Forgets the job and releases the chunks that it had not read."""
+        run = self._runs.pop(request_id, None)
+        if run is not None:
+            _release(run)
+
+    def _advance(self, request_id: int, run: _Run) -> Output | None:
+        if self._options.commands and run.waiting and not run.input_left:
+            run.fault = _command(run.waiting[0].data) or run.fault
+        if run.fault is not None and run.fault_due():
+            fault, run.fault = run.fault, None
+            if _may_strike(self._options.once):
+                return _strike(fault, request_id, run.number)
+        if not run.input_left and not run.waiting:
+            return self._end(request_id, run)
+        return self._emit(request_id, run)
+
+    def _end(self, request_id: int, run: _Run) -> JobDone | None:
+        if not run.ended:
+            return None
+        counted = run.emitted if self._options.mode is Mode.TOKENS else 0
+        return JobDone(request_id=request_id, usage=Usage(completion_tokens=counted) if counted else None)
+
+    def _emit(self, request_id: int, run: _Run) -> Emission | None:
+        match self._options.mode:
+            case Mode.NOOP | Mode.ECHO:
+                return _echo(request_id, run, self._options.out)
+            case Mode.TOKENS | Mode.CHUNKS:
+                return self._generate(request_id, run)
+
+    def _generate(self, request_id: int, run: _Run) -> Emission | None:
+        options = self._options
+        if not run.input_left:
+            chunk = run.waiting.popleft()
+            run.input_sum = zlib.crc32(chunk.data, run.input_sum)
+            chunk.release()
+            run.input_left = min(options.tokens, run.max_tokens) if options.mode is Mode.TOKENS else options.tokens
+            if not run.input_left:
+                return None
+        run.input_left -= 1
+        run.emitted += 1
+        index = run.emitted - 1
+        if options.mode is Mode.TOKENS:
+            payload, meta = options.out or Payload.TEXT, b""
+            data = f"{run.input_sum:08x}.{index} ".encode()
+        else:
+            payload = options.out or Payload.PCM
+            data = run.input_sum.to_bytes(4, "little") * (options.chunk_bytes // 4 + 1)
+            data, meta = data[: options.chunk_bytes], _shape(payload, options.chunk_bytes)
+        return Emission(request_id=request_id, payload=payload, buffers=(data,), index=index, meta=meta)
+
+
+def _echo(request_id: int, run: _Run, out: Payload | None) -> Emission:
+    chunk = run.waiting.popleft()
+    data = bytes(chunk.data)
+    chunk.release()
+    run.emitted += 1
+    return Emission(
+        request_id=request_id,
+        payload=out or chunk.payload,
+        buffers=(data,),
+        index=chunk.index,
+        meta=chunk.meta,
+    )
+
+
+def _shape(payload: Payload, size_bytes: int) -> bytes:
+    """The meta that a block of this payload needs to be read by a real stage."""
+    if payload is Payload.PCM:
+        return msgspec.msgpack.encode(PcmMeta(rate_hz=PCM_RATE_HZ))
+    if payload is Payload.SPECTRUM:
+        return msgspec.msgpack.encode(TensorMeta(names=("block",), shapes=((size_bytes // 4,),)))
+    return b""
+
+
+def _planned(options: Options) -> tuple[int, ...]:
+    every = (options.fail_at, options.bad_input_at, options.raise_at, options.crash_at, options.hang_at)
+    return tuple(at for at in every if at)
+
+
+def _release(run: _Run) -> None:
+    while run.waiting:
+        run.waiting.popleft().release()
+
+
+def _work(options: Options) -> None:
+    if not options.work_us:
+        return
+    if options.work == "sleep":
+        time.sleep(options.work_us / 1e6)
+        return
+    until_ns = time.perf_counter_ns() + options.work_us * 1000
+    while time.perf_counter_ns() < until_ns:
+        pass
+
+
+def _command(data: memoryview) -> Fault | None:
+    head = bytes(data[:16])
+    return next((fault for fault in Fault if head.startswith(b"!" + fault.value.encode())), None)
+
+
+def _may_strike(once: str) -> bool:
+    if not once:
+        return True
+    try:
+        os.close(os.open(once, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _strike(fault: Fault, request_id: int, number: int) -> JobFailed:
+    match fault:
+        case Fault.FAIL:
+            return JobFailed(request_id=request_id, code=ErrorCode.ENGINE, text=f"job {number} was scripted to fail")
+        case Fault.BAD_INPUT:
+            text = f"input: job {number} was scripted to be unreadable; send another"
+            return JobFailed(request_id=request_id, code=ErrorCode.BAD_INPUT, text=text)
+        case Fault.RAISE:
+            raise RuntimeError(f"the fake engine was scripted to break at job {number}")
+        case Fault.CRASH:
+            os._exit(70)
+        case Fault.HANG:
+            time.sleep(_HANG_S)
+            raise RuntimeError("the fake engine was scripted to hang, and nobody ended it in an hour")
