@@ -44,6 +44,13 @@ class TensorMeta(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     shapes: tuple[tuple[int, ...], ...]
 
 
+class SpectrumMeta(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One clause as an acoustic model's tensors; `text` is what it says."""
+
+    tensors: TensorMeta
+    text: str = ""
+
+
 class PcmMeta(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Signed 16-bit little-endian mono samples; `text` is what this chunk says."""
 
