@@ -26,6 +26,7 @@ class BadInput(AccordError):
             shown = shown[:117] + "..."
         super().__init__(f"{field}: {shown}: {problem}; {fix}")
         self.field = field
+        self.problem = problem
         self.fix = fix
 
 

@@ -1,0 +1,64 @@
+"""How fast stages run, and how much a request asks of them.
+
+In: nothing. Out: `StageEngine`, `StageSpeed`, `RequestShape`.
+Invariant: a stage's busy time for a request is the sum, over its costs, of seconds a unit times units.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from accord.terms.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageEngine:
+    """Which row of the engine table runs a stage, and which weight packages it reads."""
+
+    stage: str
+    engine: str
+    assets: tuple[str, ...] = ()
+
+
+class Quantity(StrEnum):
+    """What work is counted in."""
+
+    AUDIO_IN_S = "audio_in_s"
+    PICTURE = "picture"
+    PROMPT_TOKEN = "prompt_token"
+    OUTPUT_TOKEN = "output_token"
+    AUDIO_OUT_S = "audio_out_s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds for one unit of `quantity`: alone, and when many requests share the steps of the engine."""
+
+    quantity: Quantity
+    alone_s: float
+    shared_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpeed:
+    """One stage with `threads` threads. `work` is the figure for people, with its source."""
+
+    stage: str
+    threads: int
+    costs: tuple[Cost, ...]
+    work: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestShape:
+    """What one typical request asks, where the intent doesn't say.
+
+    `clause_tokens` are written before the first clause can be spoken; `speech_s_per_token` is how much
+    speech one written token gives.
+    """
+
+    audio_in_s: float
+    pictures: float
+    prompt_tokens: float
+    output_tokens: float
+    clause_tokens: float
+    speech_s_per_token: float
