@@ -1,0 +1,135 @@
+"""JSON bodies and form fields -> typed structs, with errors that people can act on.
+
+In: bytes or strings from a client. Out: a struct, or BadInput that names the field's path, its value
+and the fix. Invariant: no input, however broken, raises anything else.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Literal, TypeVar, get_args, get_origin
+
+import msgspec
+
+from accord.terms.errors import BadInput
+
+T = TypeVar("T")
+
+_AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?:\.(?P<dotted>.*)|(?P<indexed>\[.*))`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_VALUE_LOOKUP_BYTES_MAX = 1 << 20
+
+
+class Shown:
+    """A client's value as JSON, for an error text."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, value: object) -> None:
+        self._text = msgspec.json.encode(value).decode()
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def decode_json(raw: bytes, type_: type[T]) -> T:
+    """JSON bytes -> a struct of `type_`; BadInput."""
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except msgspec.ValidationError as error:
+        raise _bad_field(str(error), raw, type_) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _bad_json(raw, str(error)) from None
+    except RecursionError:
+        raise _bad_json(raw, "it is nested too deeply") from None
+
+
+def convert_form(fields: Mapping[str, str | tuple[str, ...]], type_: type[T]) -> T:
+    """Form fields -> a struct of `type_`, reading numbers and booleans from their text; BadInput."""
+    try:
+        return msgspec.convert(fields, type=type_, strict=False)
+    except msgspec.ValidationError as error:
+        raise _bad_field(str(error), msgspec.json.encode(fields), type_) from None
+
+
+def _bad_json(raw: bytes, problem: str) -> BadInput:
+    start = raw[:60].decode("utf-8", "replace")
+    return BadInput(
+        field="body", value=start, problem=f"not valid JSON: {problem}", fix="send one JSON object in UTF-8"
+    )
+
+
+def _bad_field(text: str, raw: bytes, type_: type) -> BadInput:
+    found = _AT.match(text)
+    problem = found["problem"] if found else text
+    path = (found["dotted"] or found["indexed"] or "") if found else ""
+    unknown, missing = _UNKNOWN.match(problem), _MISSING.match(problem)
+    if unknown:
+        name = unknown["name"]
+        close = difflib.get_close_matches(name[:80], sorted(_names(type_)), n=1)
+        fix = f"did you mean {close[0]!r}?" if close else "remove it"
+        return _error(_join(path, name[:80]), raw, "unknown field", fix)
+    if missing:
+        return _error(_join(path, missing["name"]), raw, "this field is required", "add it")
+    choices = _choices(type_, path)
+    fix = f"use one of {', '.join(choices)}" if choices else "send what is expected"
+    return _error(path or "body", raw, problem, fix)
+
+
+def _error(path: str, raw: bytes, problem: str, fix: str) -> BadInput:
+    return BadInput(field=path, value=_value_at(raw, path), problem=problem, fix=fix)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _value_at(raw: bytes, path: str) -> Shown | str:
+    """The value that the client sent at `path`, if it can be had cheaply."""
+    if len(raw) > _VALUE_LOOKUP_BYTES_MAX:
+        return "..."
+    try:
+        value = msgspec.json.decode(raw)
+        for name, index in _STEP.findall(path):
+            value = value[name] if name else value[int(index)]
+    except (msgspec.DecodeError, UnicodeError, RecursionError, LookupError, TypeError):
+        return "(absent)"
+    return "(the whole body)" if path == "body" else Shown(value)
+
+
+def _structs(type_: object, seen: set[type]) -> set[type]:
+    """All struct types inside `type_`."""
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct) and type_ not in seen:
+        seen.add(type_)
+        for field in msgspec.structs.fields(type_):
+            _structs(field.type, seen)
+    for inner in get_args(type_):
+        _structs(inner, seen)
+    return seen
+
+
+def _names(type_: type) -> set[str]:
+    return {field.encode_name for struct in _structs(type_, set()) for field in msgspec.structs.fields(struct)}
+
+
+def _choices(type_: type, path: str) -> tuple[str, ...]:
+    """The words that may stand at the last name of `path`, if it takes a closed choice."""
+    last = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
+    structs = _structs(type_, set())
+    if last == "type":
+        tags = {struct.__struct_config__.tag for struct in structs if issubclass(struct, msgspec.Struct)}
+        return tuple(sorted(tag for tag in tags if isinstance(tag, str)))
+    for struct in structs:
+        for field in msgspec.structs.fields(struct):
+            words = _literals(field.type)
+            if field.encode_name == last and words:
+                return words
+    return ()
+
+
+def _literals(type_: object) -> tuple[str, ...]:
+    if get_origin(type_) is Literal:
+        return tuple(str(word) for word in get_args(type_))
+    return tuple(word for inner in get_args(type_) for word in _literals(inner))
