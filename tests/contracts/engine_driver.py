@@ -10,7 +10,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from accord.run.ports import Chunk, Emission, Engine, Job, JobDone, JobFailed, Step
+from accord.run.ports import Chunk, Emission, Engine, Job, JobDone, JobFailed, Step, Waking
 from accord.terms.graph import DOOR, Payload
 from accord.terms.request import ErrorCode, Params
 
@@ -183,9 +183,8 @@ class Driver:
 
     def wait(self, deadline_s: float) -> None:
         """Until the engine's file descriptor turns readable; an engine without one has stalled."""
-        wake_fd = getattr(self.engine, "wake_fd", None)
-        assert wake_fd is not None, f"the engine has stalled: {self.describe()}"
-        select.select([wake_fd()], [], [], max(0.0, deadline_s - time.monotonic()))
+        assert isinstance(self.engine, Waking), f"the engine has stalled: {self.describe()}"
+        select.select([self.engine.wake_fd()], [], [], max(0.0, deadline_s - time.monotonic()))
 
     def describe(self) -> str:
         """The open jobs, in words."""

@@ -1,13 +1,16 @@
 """The contract of the Engine port, on every engine: the fake and the real ones alike."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from accord.run.engines import ENGINES, load
-from accord.run.ports import JobDone, JobFailed
+from accord.run.engines.openai_http import HttpEngine
+from accord.run.ports import EngineSpec, JobDone, JobFailed
+from accord.terms.errors import BrokenEdge
 from accord.terms.request import ErrorCode
 from tests.contracts.engine_cases import CASES, EngineCase, Lab
 from tests.contracts.engine_driver import Driver, JobInput, Tracked
@@ -48,8 +51,8 @@ def lab(weights: Callable[[str], Path]) -> Iterator[Lab]:
 def bench(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Bench]:
     made = Bench(request.param, lab)
     with ExitStack() as stack:
-        if hasattr(made.driver.engine, "close"):
-            stack.enter_context(closing(made.driver.engine))
+        if isinstance(made.driver.engine, HttpEngine):
+            stack.callback(made.driver.engine.close)
         yield made
 
 
@@ -240,3 +243,28 @@ def test_no_input_at_all_ends_the_job(bench: Bench) -> None:
     job = driver.submit(JobInput(pieces=()))
     driver.run_out(job)
     assert driver.jobs[job].ending is not None
+
+
+def _broken_copy(case: EngineCase, lab: Lab, folder: Path, *, keep: int | None) -> EngineSpec:
+    """The case's spec on copies of its weights that hold `keep` bytes of each file; None: no files at all."""
+    whole = case.spec(lab)
+    for name, source in whole.assets:
+        for path in Path(source).rglob("*"):
+            if not path.is_file() or keep is None:
+                continue
+            target = folder / name / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("rb") as file:
+                target.write_bytes(file.read(keep))
+    return dataclasses.replace(whole, assets=tuple((name, str(folder / name)) for name, _ in whole.assets))
+
+
+WEIGHTED = [case for case in CASES if case.assets]
+
+
+@pytest.mark.parametrize("case", WEIGHTED, ids=lambda case: case.name)
+@pytest.mark.parametrize("keep", [None, 0, 1000], ids=["missing", "empty", "cut"])
+def test_broken_weights_are_named(case: EngineCase, keep: int | None, lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(BrokenEdge) as caught:
+        load(_broken_copy(case, lab, tmp_path, keep=keep))
+    assert str(tmp_path) in str(caught.value)

@@ -5,6 +5,7 @@ and one row of `ENGINES`. Heavy packages are imported inside `load`, never at im
 """
 
 import difflib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,12 +35,13 @@ def load(spec: EngineSpec) -> Engine:
         near = difflib.get_close_matches(spec.engine, ENGINES, n=1, cutoff=0.5)
         meant = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(ENGINES))}"
         raise BadInput(field=f"stages.{spec.stage}.engine", value=spec.engine, problem="no such engine", fix=meant)
+    for module, package in row.needs:
+        if importlib.util.find_spec(module) is None:
+            raise BrokenEdge(_missing(spec, package))
     try:
         return row.loads(spec)
     except AccordError:
         raise
-    except ModuleNotFoundError as error:
-        raise BrokenEdge(_missing_package(spec, row, error)) from error
     except FileNotFoundError as error:
         raise BrokenEdge(
             f"stages.{spec.stage}: {error.filename or error}: weights of engine {spec.engine} are missing; "
@@ -54,11 +56,7 @@ def load(spec: EngineSpec) -> Engine:
         ) from error
 
 
-def _missing_package(spec: EngineSpec, row: EngineRow, error: ModuleNotFoundError) -> str:
-    module = (error.name or str(error)).partition(".")[0]
-    if module == "accord":
-        raise error
-    package = dict(row.needs).get(module, module)
+def _missing(spec: EngineSpec, package: str) -> str:
     return f"stages.{spec.stage}: engine {spec.engine} needs the package {package}; pip install {package}"
 
 
@@ -115,7 +113,13 @@ ENGINES: dict[str, EngineRow] = {
         does="Llama-family GGUF weights as an ONNX Runtime graph: prompts to text",
         batching=Batching.CONTINUOUS,
         loads=_onnxruntime,
-        needs=(("onnxruntime", "onnxruntime"), ("onnx", "onnx"), ("gguf", "gguf"), ("tokenizers", "tokenizers")),
+        needs=(
+            ("onnxruntime", "onnxruntime"),
+            ("onnx", "onnx"),
+            ("gguf", "gguf"),
+            ("tokenizers", "tokenizers"),
+            ("jinja2", "jinja2"),
+        ),
     ),
     "llamacpp": EngineRow(
         does="GGUF weights in llama.cpp: prompts to text",
@@ -150,7 +154,7 @@ ENGINES: dict[str, EngineRow] = {
         does="labels and printed text of a picture: pictures to text",
         batching=Batching.PLAIN,
         loads=_vision,
-        needs=(("onnxruntime", "onnxruntime"), ("PIL", "pillow")),
+        needs=(("onnxruntime", "onnxruntime"), ("onnx", "onnx"), ("PIL", "pillow")),
     ),
     "fake": EngineRow(
         does="no model: echoes, counts, fails on demand",

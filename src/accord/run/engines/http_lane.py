@@ -204,7 +204,7 @@ class Lane:
         try:
             flow.end(await self._converse(flow, body))
         except BrokenEdge as error:
-            flow.end(Broken(code=ErrorCode.ENGINE, text=str(error)))
+            flow.end(Broken(code=ErrorCode.ENGINE, text=f"{self._server.url}: {error}"))
         except aiohttp.ClientError as error:
             text = f"{self._server.url}: the connection failed: {_words(error)}"
             flow.end(Broken(code=ErrorCode.ENGINE, text=text))

@@ -48,7 +48,7 @@ class _Counts(msgspec.Struct, frozen=True, kw_only=True):
 class _Event(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[_Choice, ...] = ()
     usage: _Counts | None = None
-    error: msgspec.Raw | None = None
+    error: msgspec.Raw = msgspec.Raw()
 
 
 class ChatStream:
@@ -96,7 +96,7 @@ class ChatStream:
             event = msgspec.json.decode(value, type=_Event)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BrokenEdge(f"the server sent no chat completion chunk ({error}): {excerpt(value)}") from error
-        if event.error is not None:
+        if bytes(event.error) not in {b"", b"null"}:
             raise BrokenEdge(f"the server failed in mid-stream: {excerpt(bytes(event.error))}")
         if event.usage is not None:
             self._counts = event.usage

@@ -1,1 +1,0 @@
-"""Contracts: one suite for each port, run on fakes and real adapters alike."""
