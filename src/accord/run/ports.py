@@ -6,7 +6,7 @@ Invariant: an engine is called from one thread, and never blocks longer than one
 
 from collections.abc import AsyncIterator, Callable, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from accord.terms.graph import Payload
 from accord.terms.request import ErrorCode, Event, Params, Request, Usage
@@ -125,6 +125,7 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
 class Waking(Protocol):
     """An engine that waits on something outside (an HTTP server) also has this.
 

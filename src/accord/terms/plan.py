@@ -34,11 +34,15 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionLimits:
-    """How much the service accepts. Waiting longer than `queue_s_max` is refused, not suffered."""
+    """How much the service accepts. Waiting longer than `queue_s_max` is refused, not suffered.
+
+    `inflight_bytes_max` bounds the inputs of all accepted requests together.
+    """
 
     active_max: int
     queue_max: int
     queue_s_max: float
+    inflight_bytes_max: int = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

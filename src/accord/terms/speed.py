@@ -1,6 +1,6 @@
 """How fast stages run, and how much a request asks of them.
 
-In: nothing. Out: `StageEngine`, `StageSpeed`, `RequestShape`.
+In: nothing. Out: `Model`, `StageEngine`, `StageSpeed`, `RequestShape`.
 Invariant: a stage's busy time for a request is the sum, over its costs, of seconds a unit times units.
 """
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from accord.terms.estimate import Estimate
+from accord.terms.graph import StageGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,3 +63,19 @@ class RequestShape:
     output_tokens: float
     clause_tokens: float
     speech_s_per_token: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """All that planning needs to know of a model before its stages are measured."""
+
+    graph: StageGraph
+    engines: tuple[StageEngine, ...]
+    shape: RequestShape
+
+    def engine(self, stage: str) -> StageEngine:
+        """What runs this stage; KeyError if the table has no row for it."""
+        for row in self.engines:
+            if row.stage == stage:
+                return row
+        raise KeyError(stage)

@@ -1,0 +1,420 @@
+"""One node of the live graph, without I/O: the door, or a replica.
+
+In: frames from peers, calls of the owner, the clock. Out: frames for peers (`take_frames`) and calls of
+the owner. Invariant: a job's end is told to the owner once; `closed` follows when no stream of it is
+open, so that no byte of it is on loan any more. One failing stream fails the job's other streams.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from accord.run import frames
+from accord.run.frames import EDGES_MAX, Cancel, CancelAck, Credit, Data, End, Error, Frame, Open, Route
+from accord.run.protocol import RecvEvent, RecvState, SendEvent, SendState
+from accord.run.streams import Buffers, Memory, Receiver, Sender
+from accord.terms.graph import Edge, Payload
+from accord.terms.request import ErrorCode
+
+GRAVEYARD_MAX = 8192
+
+
+class NodeJob:
+    """One request at this node. Times are in nanoseconds of the node's clock, 0 for not yet."""
+
+    __slots__ = (
+        "deadline_ns", "ended_ns", "expected", "first_input_ns", "first_output_ns", "inputs", "opened_ns", "outputs",
+        "over", "params", "rid", "route", "worked_ns",
+    )  # fmt: skip
+
+    def __init__(self, rid: int, route: Route, params: bytes, deadline_ns: int) -> None:
+        self.rid = rid
+        self.route = route
+        self.params = params
+        self.deadline_ns = deadline_ns
+        self.inputs: dict[int, Receiver] = {}
+        self.outputs: dict[int, Sender] = {}
+        self.expected = 0  # input streams that have not ended
+        self.over = False  # the owner has been told, or has said, that the job is over
+        self.opened_ns = self.first_input_ns = self.first_output_ns = self.ended_ns = self.worked_ns = 0
+
+
+class Owner(Protocol):
+    """What a node tells its owner."""
+
+    def opened(self, job: NodeJob) -> None:
+        """A request has reached this node."""
+        ...
+
+    def chunk(self, job: NodeJob, frame: Data, edge: int, release: Callable[[], None]) -> None:
+        """A chunk came on edge number `edge`; `Node.view` gives its bytes until `release`."""
+        ...
+
+    def input_ended(self, job: NodeJob, edge: int, usage: bytes) -> None:
+        """One input has ended; `job.expected` says how many have not."""
+        ...
+
+    def dropped(self, job: NodeJob, code: ErrorCode, text: str) -> None:
+        """The job is over before its time: forget it, and release its chunks before returning."""
+        ...
+
+    def closed(self, job: NodeJob) -> None:
+        """Nothing of the job is left at this node."""
+        ...
+
+    def reach(self, peer: int) -> None:
+        """A route names a peer without a link: a last chance to connect it."""
+        ...
+
+
+class Reader(Protocol):
+    """A peer's arena as this node sees it."""
+
+    def view(self, offset: int, size_bytes: int) -> memoryview:
+        """A view of a payload."""
+        ...
+
+
+class Node:
+    """Jobs and streams of one node. All methods are called from one thread."""
+
+    def __init__(
+        self, *, node_id: int, edges: tuple[Edge, ...], memory: Memory, owner: Owner, clock: Callable[[], int]
+    ) -> None:
+        self.node_id = node_id
+        self.edges = edges
+        self.memory = memory
+        self.jobs: dict[int, NodeJob] = {}
+        self.blocked: set[int] = set()
+        self._owner = owner
+        self._clock = clock
+        self._readers: dict[int, Reader] = {}
+        self._out: dict[int, list[Frame]] = {}
+        self._owing: list[Receiver] = []
+        self._waiting_for_room: dict[Sender, None] = {}
+        self._deadlines: list[tuple[int, int]] = []
+        self._graveyard: OrderedDict[int, None] = OrderedDict()
+        self._early: dict[int, list[tuple[int, Data | End | Error]]] = {}
+
+    # The links.
+
+    def connect(self, peer: int, reader: Reader) -> None:
+        """A link to the peer is up."""
+        self._readers[peer] = reader
+        self._out.setdefault(peer, [])
+
+    def knows(self, peer: int) -> bool:
+        """Whether a link to the peer is up."""
+        return peer in self._readers
+
+    def disconnect(self, peer: int) -> None:
+        """The peer's process is gone. What it had sent stays readable until it is released."""
+        self._readers.pop(peer, None)
+        self._out.pop(peer, None)
+        for job in list(self.jobs.values()):
+            for sender in [s for s in job.outputs.values() if s.peer == peer]:
+                sender.apply(SendEvent.LOST)
+            for receiver in [r for r in job.inputs.values() if r.peer == peer]:
+                receiver.apply(RecvEvent.LOST)
+            self._close_if_done(job)
+
+    def receive(self, peer: int, packet: list[Frame]) -> None:
+        """Acts on the frames of one packet."""
+        for frame in packet:
+            if isinstance(frame, Open):
+                self._got_open(peer, frame)
+            elif isinstance(frame, Data | End | Error):
+                self._got_sequenced(peer, frame)
+            else:
+                self._got_control(peer, frame)
+
+    def take_frames(self) -> list[tuple[int, list[Frame]]]:
+        """What is to be sent now, a list a peer."""
+        owing, self._owing = self._owing, []
+        for receiver in owing:
+            receiver.flush()
+            if receiver.state is RecvState.CLOSED and (job := self.jobs.get(receiver.key // EDGES_MAX)):
+                self._close_if_done(job)
+        taken = [(peer, queue) for peer, queue in self._out.items() if queue]
+        for peer, _ in taken:
+            self._out[peer] = []
+        return taken
+
+    # What the owner does.
+
+    def begin(self, rid: int, route: Route, params: bytes, deadline_ns: int) -> NodeJob:
+        """Starts a request at this node (the door): opens its outgoing streams."""
+        return self._new_job(rid, frames.encode_route(route), params, deadline_ns)
+
+    def view(self, peer: int, frame: Data) -> memoryview:
+        """The bytes of a chunk that this peer sent."""
+        if frame.offset == frames.INLINE:
+            return memoryview(frame.inline)
+        return self._readers[peer].view(frame.offset, frame.size)
+
+    def send(self, rid: int, payload: Payload, buffers: Buffers, *, index: int = 0, meta: bytes = b"") -> None:
+        """Sends a chunk on every outgoing stream of the job that carries this payload."""
+        job = self.jobs.get(rid)
+        if job is None or job.over:
+            return
+        if not job.first_output_ns:
+            job.first_output_ns = self._clock()
+        for sender in job.outputs.values():
+            if self.edges[sender.edge].payload is payload:
+                sender.send(buffers, index, meta)
+
+    def send_on(self, rid: int, edge: int, data: bytes, index: int) -> None:
+        """Sends a chunk on one edge (the door's inputs)."""
+        job = self.jobs.get(rid)
+        if job is not None and not job.over:
+            job.outputs[edge].send((data,), index, b"")
+
+    def end_outputs(self, rid: int, usage: bytes = b"") -> None:
+        """Ends every outgoing stream, after what waits in it; the inputs go on (the door)."""
+        job = self.jobs.get(rid)
+        if job is not None and not job.over:
+            for sender in list(job.outputs.values()):
+                sender.end(usage)
+            self._close_if_done(job)
+
+    def finish(self, rid: int, usage: bytes) -> None:
+        """The owner is done with the job: ends its outputs, and wants no more input (a replica)."""
+        job = self.jobs.get(rid)
+        if job is None or job.over:
+            return
+        job.over = True
+        for receiver in job.inputs.values():
+            if receiver.state is not RecvState.ENDED:
+                receiver.apply(RecvEvent.CANCEL)
+        for sender in list(job.outputs.values()):
+            sender.end(usage)
+        self._close_if_done(job)
+
+    def fail(self, rid: int, code: ErrorCode, text: str) -> None:
+        """The owner gives the job up: downstream gets the error, upstream is cancelled."""
+        job = self.jobs.get(rid)
+        if job is not None and not job.over:
+            job.over = True
+            self._fail_streams(job, code, text)
+
+    def cancel(self, rid: int) -> None:
+        """The owner wants no more of the job, on any stream."""
+        job = self.jobs.get(rid)
+        if job is not None and not job.over:
+            job.over = True
+            self._cancel_streams(job)
+
+    def expire(self) -> None:
+        """Ends the jobs whose deadline has passed."""
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, rid = heapq.heappop(self._deadlines)
+            job = self.jobs.get(rid)
+            if job is None:
+                continue
+            if job.over:
+                self._cancel_streams(job)
+            else:
+                self._drop(job, ErrorCode.DEADLINE, "deadline: the request took longer than its limit; allow more time")
+
+    def next_deadline_ns(self) -> int | None:
+        """When `expire` is to be called next; None when nothing is due."""
+        if len(self._deadlines) > 2 * len(self.jobs) + 1024:
+            self._deadlines = [(job.deadline_ns, rid) for rid, job in self.jobs.items()]
+            heapq.heapify(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def room_freed(self) -> None:
+        """Lets the senders that waited for arena space try again; called once a loop."""
+        waiting, self._waiting_for_room = self._waiting_for_room, {}
+        for sender in waiting:
+            sender.pump()
+
+    # What the ends of streams tell (SenderOwner, ReceiverOwner).
+
+    def emit(self, peer: int, frame: Frame) -> None:
+        """Queues a frame; one for a peer that is gone has nobody to act on it."""
+        queue = self._out.get(peer)
+        if queue is not None:
+            queue.append(frame)
+
+    def deliver(self, receiver: Receiver, frame: Data, release: Callable[[], None]) -> None:
+        """A chunk is in turn."""
+        job = self.jobs[receiver.key // EDGES_MAX]
+        if not job.first_input_ns:
+            job.first_input_ns = self._clock()
+        if job.over:
+            release()
+            return
+        self._owner.chunk(job, frame, receiver.edge, release)
+
+    def receiver_ended(self, receiver: Receiver, frame: End | Error) -> None:
+        """A terminal is in turn."""
+        job = self.jobs[receiver.key // EDGES_MAX]
+        job.expected -= 1
+        if job.over:
+            return
+        if type(frame) is Error:
+            self._drop(job, ErrorCode(frame.code), frame.text)
+        elif type(frame) is End:
+            self._owner.input_ended(job, receiver.edge, frame.usage)
+
+    def receiver_owes(self, receiver: Receiver) -> None:
+        """Remembered until the next flush, so that one credit covers many chunks."""
+        self._owing.append(receiver)
+
+    def receiver_told(self, receiver: Receiver, lost: bool) -> None:
+        """The upstream peer has cancelled or is gone."""
+        self._told(receiver.key, lost)
+
+    def sender_told(self, sender: Sender, lost: bool) -> None:
+        """The downstream peer has cancelled or is gone."""
+        self._told(sender.key, lost)
+
+    def sender_moved(self, sender: Sender) -> None:
+        """Keeps `blocked` true: a job is blocked while a chunk of it waits."""
+        rid = sender.key // EDGES_MAX
+        if sender.waiting:
+            self.blocked.add(rid)
+            self._waiting_for_room[sender] = None
+        else:
+            self._waiting_for_room.pop(sender, None)
+            job = self.jobs.get(rid)
+            if job is None or not any(s.waiting for s in job.outputs.values()):
+                self.blocked.discard(rid)
+
+    # Frames.
+
+    def _got_open(self, peer: int, frame: Open) -> None:
+        rid, edge = divmod(frame.key, EDGES_MAX)
+        job = self.jobs.get(rid)
+        if job is None:
+            if rid in self._graveyard:
+                self.emit(peer, Cancel(frame.key))
+                return
+            job = self._new_job(rid, frame.route, frame.params, frame.deadline_ns)
+        receiver = job.inputs.get(edge)
+        if receiver is None:
+            return
+        receiver.apply(RecvEvent.GOT_OPEN)
+        receiver.take_early()
+
+    def _got_sequenced(self, peer: int, frame: Data | End | Error) -> None:
+        rid, edge = divmod(frame.key, EDGES_MAX)
+        job = self.jobs.get(rid)
+        if job is not None:
+            receiver = job.inputs.get(edge)
+            if receiver is not None:
+                receiver.take(frame)
+                if receiver.state is RecvState.CLOSED:
+                    self._close_if_done(job)
+        elif rid not in self._graveyard and len(self._early) < GRAVEYARD_MAX:
+            self._early.setdefault(rid, []).append((peer, frame))
+
+    def _got_control(self, peer: int, frame: Cancel | CancelAck | Credit) -> None:
+        rid, edge = divmod(frame.key, EDGES_MAX)
+        job = self.jobs.get(rid)
+        if job is None:
+            if type(frame) is Cancel:
+                self._bury(rid)
+                self.emit(peer, CancelAck(frame.key))
+            return
+        sender = job.outputs.get(edge)
+        if sender is not None:
+            if type(frame) is Credit:
+                sender.credit(frame)
+            else:
+                sender.apply(SendEvent.GOT_CANCEL if type(frame) is Cancel else SendEvent.GOT_ACK)
+        elif (receiver := job.inputs.get(edge)) is not None:
+            receiver.apply(RecvEvent.GOT_CANCEL if type(frame) is Cancel else RecvEvent.GOT_ACK)
+        self._close_if_done(job)
+
+    # Jobs.
+
+    def _new_job(self, rid: int, route_bytes: bytes, params: bytes, deadline_ns: int) -> NodeJob:
+        route = frames.decode_route(route_bytes)
+        job = NodeJob(rid, route, params, deadline_ns)
+        job.opened_ns = self._clock()
+        for hop in route:
+            key = rid * EDGES_MAX + hop.edge
+            window = self.edges[hop.edge].window_bytes
+            other = hop.producer if hop.consumer == self.node_id else hop.consumer
+            if self.node_id in {hop.producer, hop.consumer} and other not in self._readers:
+                self._owner.reach(other)
+            if hop.consumer == self.node_id:
+                job.inputs[hop.edge] = Receiver(self, key=key, edge=hop.edge, peer=hop.producer, window=window)
+            if hop.producer == self.node_id:
+                job.outputs[hop.edge] = Sender(self, key=key, edge=hop.edge, peer=hop.consumer, window=window)
+        job.expected = len(job.inputs)
+        self.jobs[rid] = job
+        heapq.heappush(self._deadlines, (deadline_ns, rid))
+        for sender in job.outputs.values():
+            sender.open(Open(sender.key, route_bytes, deadline_ns, params))
+        self._owner.opened(job)
+        self._check_peers(job)
+        for _, early in self._early.pop(rid, ()):
+            receiver = job.inputs.get(early.key % EDGES_MAX)
+            if receiver is not None:
+                receiver.take(early)
+        return job
+
+    def _check_peers(self, job: NodeJob) -> None:
+        for sender in list(job.outputs.values()):
+            if sender.peer not in self._readers:
+                sender.apply(SendEvent.LOST)
+        for receiver in list(job.inputs.values()):
+            if receiver.peer not in self._readers:
+                receiver.apply(RecvEvent.LOST)
+
+    def _told(self, key: int, lost: bool) -> None:
+        job = self.jobs[key // EDGES_MAX]
+        if lost:
+            if not job.over:
+                self._drop(job, ErrorCode.REPLICA_LOST, "a replica that worked on this request is gone; send it again")
+            return
+        if not job.over:
+            job.over = True
+            self._owner.dropped(job, ErrorCode.CANCELLED, "cancelled")
+        self._cancel_streams(job)
+
+    def _drop(self, job: NodeJob, code: ErrorCode, text: str) -> None:
+        job.over = True
+        self._owner.dropped(job, code, text)
+        self._fail_streams(job, code, text)
+
+    def _fail_streams(self, job: NodeJob, code: ErrorCode, text: str) -> None:
+        for sender in list(job.outputs.values()):
+            sender.fail(code.value, text)
+        for receiver in list(job.inputs.values()):
+            receiver.apply(RecvEvent.CANCEL)
+        self.blocked.discard(job.rid)
+        self._close_if_done(job)
+
+    def _cancel_streams(self, job: NodeJob) -> None:
+        for sender in list(job.outputs.values()):
+            sender.cancel()
+        for receiver in list(job.inputs.values()):
+            receiver.apply(RecvEvent.CANCEL)
+        self.blocked.discard(job.rid)
+        self._close_if_done(job)
+
+    def _close_if_done(self, job: NodeJob) -> None:
+        for sender in job.outputs.values():
+            if sender.state is not SendState.CLOSED:
+                return
+        for receiver in job.inputs.values():
+            if receiver.state is not RecvState.CLOSED:
+                return
+        if self.jobs.pop(job.rid, None) is None:
+            return
+        self.blocked.discard(job.rid)
+        self._bury(job.rid)
+        job.ended_ns = self._clock()
+        self._owner.closed(job)
+
+    def _bury(self, rid: int) -> None:
+        self._early.pop(rid, None)
+        self._graveyard[rid] = None
+        if len(self._graveyard) > GRAVEYARD_MAX:
+            self._graveyard.popitem(last=False)

@@ -1,0 +1,131 @@
+"""One replica's process, as the supervisor holds it.
+
+In: an `EngineSpec`. Out: a started child with its control socket, its arena and its status page.
+Invariant: the child ends with its parent (parent-death signal, and the end of file of its control
+socket), and whatever it printed last is at hand when it dies.
+"""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from mmap import PAGESIZE
+
+from accord.run import arena, control
+from accord.run.attribution import Page
+from accord.run.control import Down, Start, Up
+from accord.run.ports import EngineSpec
+from accord.run.wire import Wire
+from accord.terms.graph import Edge
+from accord.terms.status import Health
+
+_LAST_LINES = 20
+
+
+@dataclass(slots=True)
+class Child:
+    """A replica's process. `ordinal` is its place among the replicas of its stage; it survives restarts."""
+
+    node_id: int
+    ordinal: int
+    spec: EngineSpec
+    popen: subprocess.Popen[bytes]
+    control: Wire[Up, Down]
+    arena_fd: int
+    arena_bytes: int
+    page: Page
+    pid_fd: int
+    stderr_fd: int
+    born_s: float
+    health: Health = Health.STARTING
+    load_s: float = 0.0
+    broken: control.Broken | None = None
+    restarts: int = 0
+    last_lines: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+
+    @property
+    def stage(self) -> str:
+        """The stage that it serves."""
+        return self.spec.stage
+
+    def memory_bytes(self) -> int:
+        """Resident memory without what it shares (arenas, libraries); 0 once the process is gone."""
+        try:
+            with open(f"/proc/{self.popen.pid}/statm", encoding="ascii") as statm:
+                _, resident, shared, *_ = statm.read().split()
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return (int(resident) - int(shared)) * PAGESIZE
+
+    def read_stderr(self) -> bool:
+        """Keeps the last lines that the child printed; False at the end of file."""
+        try:
+            data = os.read(self.stderr_fd, 1 << 16)
+        except BlockingIOError:
+            return True
+        self.last_lines.extend(data.splitlines())
+        return bool(data)
+
+    def words(self) -> str:
+        """What the child said before it died, for an error message."""
+        if self.broken is not None:
+            return self.broken.text
+        while self.read_stderr():
+            if not self._more_stderr():
+                break
+        printed = b"\n".join(self.last_lines).decode(errors="replace").strip()
+        code = self.popen.poll()
+        ended = f"signal {-code}" if code is not None and code < 0 else f"status {code}"
+        return f"the process of stage {self.stage} ended with {ended}" + (f":\n{printed}" if printed else "")
+
+    def close(self) -> None:
+        """Lets go of everything but the process."""
+        self.control.close()
+        for fd in (self.arena_fd, self.pid_fd, self.stderr_fd):
+            os.close(fd)
+
+    def _more_stderr(self) -> bool:
+        return bool(select.select([self.stderr_fd], [], [], 0)[0])
+
+
+def spawn(
+    spec: EngineSpec, *, node_id: int, ordinal: int, edges: tuple[Edge, ...], arena_bytes: int, now_s: float
+) -> Child:
+    """Starts a replica. Raises BrokenEdge when there is no memory for its arena."""
+    arena_fd = arena.create(spec.stage, arena_bytes)
+    page_fd = arena.create(f"{spec.stage}-page", PAGESIZE)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    stderr_read, stderr_write = os.pipe()
+    os.set_blocking(stderr_read, False)
+    try:
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "accord.run.replica", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=stderr_write,
+            stderr=stderr_write,
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, "OMP_NUM_THREADS": str(spec.threads), "PYTHONUNBUFFERED": "1"},
+        )
+    finally:
+        theirs.close()
+        os.close(stderr_write)
+    wire = control.supervisor_wire(ours)
+    page = Page(page_fd)
+    start = Start(node_id=node_id, spec=spec, edges=edges, arena_bytes=arena_bytes)
+    wire.send([start], [os.dup(arena_fd), page_fd])
+    return Child(
+        node_id=node_id,
+        ordinal=ordinal,
+        spec=spec,
+        popen=popen,
+        control=wire,
+        arena_fd=arena_fd,
+        arena_bytes=arena_bytes,
+        page=page,
+        pid_fd=os.pidfd_open(popen.pid),
+        stderr_fd=stderr_read,
+        born_s=now_s,
+    )

@@ -1,0 +1,396 @@
+"""The runtime: a plan, running. Implements the `Service` port.
+
+In: a `Plan`, the folders of its weights, requests. Out: tickets, `ServiceStatus`, a time line.
+Invariant: every accepted request ends once; its place is free again only when no replica and no arena
+holds anything of it.
+"""
+
+import asyncio
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+import msgspec
+
+from accord.run import arena
+from accord.run.admission import Admission
+from accord.run.arena import Arena, ArenaReader
+from accord.run.control import Finished
+from accord.run.door import Door
+from accord.run.gauges import Gauges
+from accord.run.ports import EngineSpec
+from accord.run.process import Child
+from accord.run.routing import DOOR_NODE, Router
+from accord.run.supervisor import Launch as StageLaunch
+from accord.run.supervisor import Supervisor
+from accord.run.ticket import Launch, LiveTicket
+from accord.run.timeline import RequestTrace, chrome_trace
+from accord.terms.errors import BrokenEdge, Overloaded
+from accord.terms.plan import Plan, StagePlan
+from accord.terms.request import Done, ErrorCode, Failed, Request, StageSpan, Usage
+from accord.terms.status import Health, ReplicaStatus, ServiceStatus
+
+ATTEMPTS_MAX = 2
+DOOR_ARENA_BYTES = 64 << 20
+DRAIN_S_MAX = 120.0
+_TRACES_MAX = 2048
+_encode_params = msgspec.msgpack.Encoder().encode
+
+
+class Runtime:
+    """Use it as an async context manager: it serves inside the block, and leaves nothing behind."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        assets: Mapping[str, str],
+        options: Mapping[str, Mapping[str, str]] | None = None,
+        progress: Callable[[str, float], None] = lambda _stage, _load_s: None,
+        door_arena_bytes: int = DOOR_ARENA_BYTES,
+    ) -> None:
+        self.plan = plan
+        self._specs = {
+            item.stage: _spec(item, assets, (options or {}).get(item.stage, {}), plan.deterministic)
+            for item in plan.stages
+        }
+        self._progress = progress
+        self._router = Router(plan.graph)
+        self._admission = Admission(plan.admission, time.monotonic)
+        self._gauges = Gauges(plan.objectives)
+        self._launches: dict[int, tuple[Launch, LiveTicket]] = {}
+        self._traces: deque[RequestTrace] = deque(maxlen=_TRACES_MAX)
+        self._next_rid = 1
+        self._started_ns = time.monotonic_ns()
+        self._replica_came: list[asyncio.Future[None]] = []
+        self._load_fell: list[asyncio.Future[None]] = []
+        self._places: dict[int, tuple[str, int]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._door_arena_bytes = door_arena_bytes
+
+    async def __aenter__(self) -> "Runtime":
+        """Starts every replica. Raises BrokenEdge when one can't start; then nothing is left running."""
+        fd = arena.create("door", self._door_arena_bytes)
+        self._door = Door(edges=self.plan.graph.edges, arena=Arena(fd, self._door_arena_bytes), owner=self)
+        self._supervisor = Supervisor(
+            graph=self.plan.graph,
+            launches={
+                item.stage: StageLaunch(
+                    spec=self._specs[item.stage], arena_bytes=item.arena_bytes, replicas=item.replicas
+                )
+                for item in self.plan.stages
+            },
+            hooks=self,
+            door_arena=(fd, self._door_arena_bytes),
+        )
+        try:
+            await self._supervisor.start(lambda child: self._progress(child.stage, child.load_s))
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancels what runs and ends every replica."""
+        await self._close()
+
+    # The Service port.
+
+    async def submit(self, request: Request) -> LiveTicket:
+        """Accepts a request, or raises BadInput or Overloaded. See the port."""
+        inputs = frozenset(part.edge for part in request.parts)
+        edges = self._router.edges(inputs, request.outputs)
+        size = sum(len(part.data) for part in request.parts)
+        ticket = LiveTicket(
+            request,
+            arrived_ns=time.monotonic_ns(),
+            size_bytes=size,
+            on_taken=self._door.flush_soon,
+            on_cancel=self._cancel,
+        )
+        ticket.edges = edges
+        self._gauges.submitted += 1
+        try:
+            await self._admission.enter(size)
+        except BaseException as error:
+            self._gauges.turned_away(error)
+            raise
+        try:
+            await self._await_replicas(edges)
+        except BaseException as error:
+            self._admission.leave(size, 0.0)
+            self._gauges.turned_away(error)
+            raise
+        self._launch(ticket)
+        self._supervisor.watch()
+        return ticket
+
+    def status(self) -> ServiceStatus:
+        """A snapshot."""
+        graph = self.plan.graph
+        children = sorted(self._supervisor.children, key=lambda c: (c.stage, c.ordinal))
+        order = {stage.name: number for number, stage in enumerate(graph.stages)}
+        replicas = tuple(_replica_status(child) for child in sorted(children, key=lambda c: order[c.stage]))
+        ready = all(any(r.stage == stage.name and r.health is Health.READY for r in replicas) for stage in graph.stages)
+        return ServiceStatus(
+            name=self.plan.name,
+            graph=graph,
+            uptime_s=(time.monotonic_ns() - self._started_ns) / 1e9,
+            ready=ready,
+            replicas=replicas,
+            objectives=self._gauges.objectives(),
+            totals=self._gauges.totals(queued=self._admission.queued),
+        )
+
+    # What else a runtime can do.
+
+    async def scale(self, stage: str, replicas: int) -> None:
+        """Adds or drains replicas of a stage while traffic flows; returns when that is done."""
+        while len(mine := self._serving(stage)) < replicas:
+            await self._supervisor.add(stage)
+        for child in mine[replicas:]:
+            await self._drain(child)
+
+    async def timeline(self) -> bytes:
+        """A Chrome trace (JSON) of replicas and recent requests; opens in ui.perfetto.dev."""
+        names = {c.node_id: f"{c.stage}/{c.ordinal}" for c in self._supervisor.children}
+        return chrome_trace(names, await self._supervisor.spans(), tuple(self._traces))
+
+    @property
+    def recent(self) -> tuple[RequestTrace, ...]:
+        """The last requests that have ended, with what each stage did for them."""
+        return tuple(self._traces)
+
+    # What the supervisor tells (Hooks).
+
+    def attach(self, child: Child, sock: socket.socket) -> None:
+        """A link to a replica."""
+        self._door.attach(child.node_id, sock, ArenaReader(child.arena_fd, child.arena_bytes))
+
+    def ready(self, child: Child) -> None:
+        """A replica serves: requests that waited for one go on."""
+        self._places[child.node_id] = (child.stage, child.ordinal)
+        self._router.add(child.stage, child.node_id)
+        self._replica_came = _wake(self._replica_came)
+
+    def lost(self, child: Child) -> None:
+        """A replica is gone: its requests are replayed, or told."""
+        node_id = child.node_id
+        self._router.remove(node_id)
+        self._door.detach(node_id)
+        self._load_fell = _wake(self._load_fell)
+        for launch, ticket in list(self._launches.values()):
+            if node_id in launch.nodes:
+                launch.nodes.discard(node_id)
+                if not launch.over:
+                    self.broke(launch.rid, ErrorCode.REPLICA_LOST, f"the replica of stage {child.stage} died")
+                self._settle(launch, ticket)
+
+    def finished(self, child: Child, message: Finished) -> None:
+        """Requests have left a replica."""
+        for row in message.rows:
+            self._router.left(child.node_id)
+            found = self._launches.get(row.rid)
+            if found is not None:
+                launch, ticket = found
+                launch.nodes.discard(child.node_id)
+                launch.rows.append((child.node_id, row))
+                self._settle(launch, ticket)
+        self._load_fell = _wake(self._load_fell)
+
+    def any_active(self) -> bool:
+        """Whether any request is under way."""
+        return bool(self._launches)
+
+    # What the door tells (DoorOwner).
+
+    def outputs_ended(self, rid: int, usage: Usage | None) -> None:
+        """All wanted outputs have come; Done follows when every stage has let go."""
+        launch, _ = self._launches[rid]
+        launch.usage = usage or Usage()
+        launch.over = True
+
+    def broke(self, rid: int, code: ErrorCode, text: str) -> None:
+        """A launch has failed: replay it if the client has seen nothing, else tell the client."""
+        found = self._launches.get(rid)
+        if found is None or found[0].over:
+            return
+        launch, ticket = found
+        launch.over = True
+        self._door.cancel(rid)
+        if code is ErrorCode.REPLICA_LOST and not ticket.visible and ticket.attempts < ATTEMPTS_MAX:
+            ticket.forget_held()
+            self._gauges.replayed += 1
+            task = asyncio.get_running_loop().create_task(self._relaunch(ticket))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return
+        self._finish(ticket, Failed(code=code, text=text))
+
+    def left_door(self, rid: int) -> None:
+        """Nothing is left at the door."""
+        found = self._launches.get(rid)
+        if found is not None:
+            found[0].at_door = False
+            self._settle(*found)
+
+    # A request's life.
+
+    def _launch(self, ticket: LiveTicket) -> None:
+        request = ticket.request
+        rid = self._next_rid
+        self._next_rid += 1
+        route = self._router.assign(ticket.edges, request.session)
+        nodes = {node for hop in route for node in (hop.producer, hop.consumer)} - {DOOR_NODE}
+        launch = Launch(rid=rid, nodes=nodes, started_ns=time.monotonic_ns())
+        ticket.launch = launch
+        ticket.attempts += 1
+        ticket.launches_open += 1
+        self._launches[rid] = (launch, ticket)
+        deadline_ns = ticket.arrived_ns + int(request.deadline_s * 1e9)
+        self._door.begin(ticket, rid, route, deadline_ns, _encode_params(request.params))
+
+    async def _relaunch(self, ticket: LiveTicket) -> None:
+        try:
+            await self._await_replicas(ticket.edges)
+        except Overloaded as error:
+            self._finish(ticket, Failed(code=ErrorCode.REPLICA_LOST, text=str(error)))
+            return
+        if not ticket.ended:
+            self._launch(ticket)
+
+    async def _await_replicas(self, edges: tuple[int, ...]) -> None:
+        limit_s = self.plan.admission.queue_s_max
+        try:
+            async with asyncio.timeout(limit_s):
+                while self._router.missing(edges) is not None:
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._replica_came.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise Overloaded(
+                f"stage {self._router.missing(edges)} has had no replica for {limit_s:.0f} s; it is being restarted",
+                retry_after_s=5.0,
+                serving=False,
+            ) from None
+
+    def _cancel(self, ticket: LiveTicket) -> None:
+        launch = ticket.launch
+        self._finish(ticket, Failed(code=ErrorCode.CANCELLED, text="cancelled by the client"))
+        if launch is not None:
+            launch.over = True
+            self._door.cancel(launch.rid)
+
+    def _finish(self, ticket: LiveTicket, end: Done | Failed) -> None:
+        if ticket.ended:
+            return
+        ticket.end(end)
+        self._gauges.ended(ticket, end)
+        if ticket.launches_open == 0:
+            self._leave(ticket)
+
+    def _settle(self, launch: Launch, ticket: LiveTicket) -> None:
+        if launch.nodes or launch.at_door or self._launches.pop(launch.rid, None) is None:
+            return
+        ticket.launches_open -= 1
+        trace = self._trace(launch, ticket)
+        self._traces.append(trace)
+        if not ticket.ended and launch.usage is not None:
+            self._finish(ticket, Done(usage=launch.usage, spans=trace.spans))
+        elif ticket.ended and ticket.launches_open == 0:
+            self._leave(ticket)
+
+    def _leave(self, ticket: LiveTicket) -> None:
+        self._admission.leave(ticket.size_bytes, (time.monotonic_ns() - ticket.arrived_ns) / 1e9)
+
+    def _trace(self, launch: Launch, ticket: LiveTicket) -> RequestTrace:
+        spans = tuple(
+            StageSpan(
+                stage=self._places[node][0],
+                replica=self._places[node][1],
+                opened_ns=row.opened_ns,
+                first_input_ns=row.first_input_ns,
+                first_output_ns=row.first_output_ns,
+                ended_ns=row.ended_ns,
+                busy_ns=row.worked_ns,
+            )
+            for node, row in launch.rows
+        )
+        return RequestTrace(
+            rid=launch.rid,
+            arrived_ns=ticket.arrived_ns,
+            launched_ns=launch.started_ns,
+            first_text_ns=ticket.first_text_ns,
+            first_audio_ns=ticket.first_audio_ns,
+            ended_ns=time.monotonic_ns(),
+            edges=ticket.edges,
+            complete=launch.usage is not None,
+            spans=spans,
+        )
+
+    # Replicas that come and go, and the end.
+
+    def _serving(self, stage: str) -> list[Child]:
+        return [c for c in self._supervisor.children if c.stage == stage and c.health is Health.READY]
+
+    async def _drain(self, child: Child) -> None:
+        self._router.close(child.node_id)
+        async with asyncio.timeout(DRAIN_S_MAX):
+            while self._router.load(child.node_id):
+                waiter = asyncio.get_running_loop().create_future()
+                self._load_fell.append(waiter)
+                await waiter
+        self._supervisor.retire(child.node_id)
+
+    async def _close(self) -> None:
+        for _, ticket in list(self._launches.values()):
+            ticket.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await self._supervisor.stop()
+        self._door.close()
+
+
+def _spec(item: StagePlan, assets: Mapping[str, str], options: Mapping[str, str], deterministic: bool) -> EngineSpec:
+    missing = [name for name in item.assets if name not in assets]
+    if missing:
+        raise BrokenEdge(f"stages.{item.stage}: weights {missing} are not here; fetch them first")
+    return EngineSpec(
+        engine=item.engine,
+        stage=item.stage,
+        threads=item.threads,
+        batch_max=item.batch_max,
+        memory_bytes=item.memory_bytes,
+        assets=tuple((name, assets[name]) for name in item.assets),
+        options=(*item.options, *options.items()),
+        deterministic=deterministic,
+    )
+
+
+def _replica_status(child: Child) -> ReplicaStatus:
+    reading = child.page.read()
+    return ReplicaStatus(
+        stage=child.stage,
+        replica=child.ordinal,
+        pid=child.popen.pid,
+        health=child.health,
+        activity=reading.activity,
+        time_s=tuple(value / 1e9 for value in reading.time_ns),
+        active=reading.active,
+        served=reading.served,
+        restarts=child.restarts,
+        memory_bytes=child.memory_bytes(),
+        arena_used_bytes=reading.arena_used_bytes,
+        arena_bytes=child.arena_bytes,
+    )
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> list[asyncio.Future[None]]:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    return []
