@@ -26,6 +26,7 @@ from accord.terms.errors import BadInput
 from accord.terms.graph import Payload
 
 TENSORS = ("lh", "theta", "ln", "lr", "phi", "f0")
+BINS = 601
 _SPEEDS = (0.25, 4.0)
 _PHONEMES_MAX = 240  # some 15 s of speech, 14 MB; a long number has many more phonemes than characters
 
@@ -91,16 +92,17 @@ def _work(voice: Voice, text_chars_max: int, job: Job, inbox: Inbox) -> Work:
     at_most = int(_PHONEMES_MAX * min(1.0, speed))  # slow speech is long speech
     reading = _Reading(inbox, text_chars_max)
     number = 0
-    while not reading.over:
+    while True:
         clause = reading.next_clause()
         if clause is None:
+            if reading.over:
+                return None
             yield WAIT
             continue
         text = clause
         for phonemes in voice.phonemes(clause, at_most=at_most):
             yield (_emission(job.request_id, number, voice.spectrum(phonemes, speed=speed), text),)
             number, text = number + 1, ""
-    return None
 
 
 class _Reading:

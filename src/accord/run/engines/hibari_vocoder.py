@@ -10,11 +10,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from accord.run.engines.hibari_acoustic import BINS, TENSORS
 from accord.run.engines.options import read_options
 from accord.run.engines.plain import WAIT, Inbox, PlainEngine, Work
 from accord.run.payloads import PCM_RATE_HZ, PcmMeta, SpectrumMeta
 from accord.run.ports import Chunk, Emission, Engine, EngineSpec, Job
-from accord.terms.errors import BrokenEdge
+from accord.terms.errors import BadInput, BrokenEdge
 from accord.terms.graph import Payload
 
 _PEAK = 32767.0
@@ -42,9 +43,9 @@ def _work(job: Job, inbox: Inbox) -> Work:
     while True:
         chunk = inbox.take()
         if chunk is not None:
-            meta = msgspec.msgpack.decode(chunk.meta, type=SpectrumMeta)
             index = chunk.index
             try:
+                meta = _meta(chunk)
                 wave = _wave(chunk, meta, noise)
             finally:
                 chunk.release()
@@ -53,6 +54,26 @@ def _work(job: Job, inbox: Inbox) -> Work:
             return None
         else:
             yield WAIT
+
+
+def _meta(chunk: Chunk) -> SpectrumMeta:
+    """The shapes, once they are known to fit the data and each other."""
+    try:
+        meta = msgspec.msgpack.decode(chunk.meta, type=SpectrumMeta)
+    except msgspec.DecodeError as error:
+        raise _bad(chunk, f"its meta can't be read: {error}") from error
+    names, shapes = meta.tensors.names, meta.tensors.shapes
+    frames = shapes[-1][0] if shapes and len(shapes[-1]) == 1 else 0
+    if names != TENSORS or frames < 1 or shapes != ((BINS, frames),) * 5 + ((frames,),):
+        raise _bad(chunk, f"its tensors are {dict(zip(names, shapes, strict=False))}")
+    if 4 * sum(map(prod, shapes)) != len(chunk.data):
+        raise _bad(chunk, "it isn't as long as its tensors")
+    return meta
+
+
+def _bad(chunk: Chunk, problem: str) -> BadInput:
+    fix = f"send what hibari-acoustic makes: {', '.join(TENSORS)}"
+    return BadInput(field="spectrum", value=f"{len(chunk.data)} bytes", problem=problem, fix=fix)
 
 
 def _wave(chunk: Chunk, meta: SpectrumMeta, noise: np.random.Generator) -> NDArray[np.float32]:
