@@ -11,16 +11,14 @@ import { Shares } from "./shares.js";
 
 const shares = new Shares();
 const graph = new Graph(byId("drawing"));
-let model = "";
 let told = "";
 
 function show(status) {
-  model = status.graph.model;
   shares.add(status);
   graph.show(status, shares);
   document.title = `${status.name} · Accord`;
   setText(byId("service"), status.name);
-  setText(byId("model"), model);
+  setText(byId("model"), status.graph.model);
   setText(byId("uptime"), `up ${span(status.uptime_s)}`);
   setAttribute(document.body, "data-ready", String(status.ready));
   showTotals(byId("totals"), status.totals);
@@ -51,4 +49,4 @@ function connection({ kind, text, retry_ms: retryMs }) {
 startKeyForm();
 const feed = startFeed({ onStatus: show, onState: connection });
 byId("retry").addEventListener("click", feed.retry);
-startAsking(() => model);
+startAsking();

@@ -13,11 +13,9 @@ const LOG_MOST = 50;
 
 let attached = [];
 let running = null;
-let modelOf = () => "";
 const player = new Player(showButtons);
 
-export function startAsking(model) {
-  modelOf = model;
+export function startAsking() {
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
@@ -111,7 +109,7 @@ async function send(asked) {
   const answer = startAnswer(asked);
   try {
     const speak = byId("speak").checked;
-    await ask({ model: modelOf(), content, speak, signal: controller.signal }, answer);
+    await ask({ content, speak, signal: controller.signal }, answer);
   } catch (error) {
     if (controller.signal.aborted) answer.onStopped();
     else {

@@ -5,7 +5,6 @@ import { bytes, seconds } from "./dom.js";
 import { toWav } from "./wav.js";
 
 const MOST_BYTES = 23 * 2 ** 20; // as base64 it stays below the 32 MiB that the service takes unless told otherwise
-const SOUNDS = { wav: "wav", wave: "wav", "x-wav": "wav", "vnd.wave": "wav", mp3: "mp3", mpeg: "mp3", flac: "flac", "x-flac": "flac", ogg: "ogg" };
 const PICTURES = new Set(["image/png", "image/jpeg", "image/webp"]);
 
 /* Returns {kind, name, detail, url, part}; `url` is a data URL to show a picture by. Throws an Error with a text for people. */
@@ -13,17 +12,23 @@ export async function attachment(file) {
   if (file.size > MOST_BYTES) throw new Error(`${file.name}: ${bytes(file.size)} is more than this page sends; the most is ${bytes(MOST_BYTES)}`);
   if (file.size === 0) throw new Error(`${file.name}: the file is empty; choose another`);
   if (file.type.startsWith("image/")) return picture(file);
-  if (file.type.startsWith("audio/") || file.type.startsWith("video/") || formatOf(file)) return sound(file);
+  const format = await soundFormat(file);
+  if (format || /^(audio|video)\//.test(file.type)) return sound(file, format);
   throw new Error(`${file.name}: neither a picture nor a sound; attach a PNG, JPEG, WebP, WAV, MP3, FLAC or OGG file`);
 }
 
-function formatOf(file) {
-  const type = file.type.split(";")[0];
-  return SOUNDS[type.split("/")[1]] ?? (type ? undefined : SOUNDS[file.name.split(".").pop().toLowerCase()]);
+/* By the first bytes: names and types of sound files often lie, and the service refuses a wrong one. */
+async function soundFormat(file) {
+  const head = new Uint8Array(await file.slice(0, 12).arrayBuffer());
+  const word = String.fromCharCode(...head);
+  if (word.startsWith("RIFF") && word.endsWith("WAVE")) return "wav";
+  if (word.startsWith("fLaC")) return "flac";
+  if (word.startsWith("OggS")) return "ogg";
+  return word.startsWith("ID3") || (head[0] === 0xff && (head[1] & 0xe6) === 0xe2) ? "mp3" : null;
 }
 
-async function sound(file) {
-  let [format, blob, detail] = [formatOf(file), file, bytes(file.size)];
+async function sound(file, known) {
+  let [format, blob, detail] = [known, file, bytes(file.size)];
   if (!format) {
     const wav = await toWav(file).catch(() => {
       throw new Error(`${file.name}: this browser can't read that sound; attach a WAV, MP3, FLAC or OGG file`);
