@@ -166,11 +166,14 @@ def _picture_bad(_: Lab) -> JobInput:
 
 
 def _say_good(_: Lab, variant: int) -> JobInput:
-    return _text(SAYINGS[variant])
+    if variant != 1:
+        return _text(SAYINGS[variant])
+    deltas = [*(f"{word} " for word in SAYINGS[1].split()), "\n"]
+    return JobInput(pieces=tuple(Piece(payload=Payload.TEXT, data=word.encode()) for word in deltas))
 
 
 def _say_bad(_: Lab) -> JobInput:
-    return JobInput(pieces=(Piece(payload=Payload.TEXT, data=b"\xff\xfe\xff not UTF-8."),))
+    return JobInput(pieces=_text("Too fast.").pieces, params=Params(speed=1000.0))
 
 
 def _spectrum_good(lab: Lab, variant: int) -> JobInput:

@@ -4,94 +4,25 @@ In: any chunks. Out: the same bytes (`noop`, `echo`), words (`tokens`) or blocks
 Invariant: what a job emits depends on its own input and options alone, never on its neighbours.
 """
 
-import os
-import time
 import zlib
 from collections import deque
 from collections.abc import Set
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Literal
 
 import msgspec
 
+from accord.run.engines.fake_script import Fault, Mode, Options, command, may_strike, strike, work
+from accord.run.engines.options import read_options
 from accord.run.payloads import PCM_RATE_HZ, PcmMeta, TensorMeta
-from accord.run.ports import Chunk, Emission, Engine, EngineSpec, Job, JobDone, JobFailed, Output, Step
-from accord.terms.errors import BadInput
+from accord.run.ports import Chunk, Emission, Engine, EngineSpec, Job, JobDone, Output, Step
 from accord.terms.graph import Payload
-from accord.terms.request import ErrorCode, Usage
-
-_HANG_S = 3600.0
-
-
-class Mode(StrEnum):
-    """What the fake makes of an input chunk."""
-
-    NOOP = "noop"  # the same bytes at once: no time, no batches; the cheapest engine there can be
-    ECHO = "echo"  # the same bytes, one chunk a step
-    TOKENS = "tokens"  # `tokens` words of text, one a step
-    CHUNKS = "chunks"  # `tokens` blocks of `chunk_bytes`, one a step
-
-
-class Fault(StrEnum):
-    """What can go wrong; the names are the option `<name>_at` and, with `commands`, an input's `!<name>`."""
-
-    FAIL = "fail"  # JobFailed(ENGINE)
-    BAD_INPUT = "bad_input"  # JobFailed(BAD_INPUT)
-    RAISE = "raise"  # `step` raises: the engine is broken
-    CRASH = "crash"  # the process ends at once with status 70
-    HANG = "hang"  # `step` doesn't come back for an hour
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The script. Jobs are counted from 1 in the order in which they open; 0 means never.
-
-    `work_us`: how long a step takes; `work` says how: `sleep` leaves the core to others, so that many
-    fake stages fit on few cores, `spin` keeps it busy. `after`: a fault strikes once its job has
-    emitted so many chunks. `once`: a path; a fault strikes only if it can create this file, so a
-    restarted replica gets through. `commands`: inputs that begin with `!fail`, `!crash` ... ask for it.
-    """
-
-    mode: Mode = Mode.NOOP
-    work_us: int = 0
-    work: Literal["sleep", "spin"] = "sleep"
-    tokens: int = 8
-    chunk_bytes: int = 4096
-    out: Payload | None = None
-    fail_at: int = 0
-    bad_input_at: int = 0
-    raise_at: int = 0
-    crash_at: int = 0
-    hang_at: int = 0
-    after: int = 0
-    once: str = ""
-    commands: bool = False
-
-    def fault_of(self, number: int) -> Fault | None:
-        """The fault that the job of this number is scripted to meet."""
-        planned = (
-            (self.fail_at, Fault.FAIL),
-            (self.bad_input_at, Fault.BAD_INPUT),
-            (self.raise_at, Fault.RAISE),
-            (self.crash_at, Fault.CRASH),
-            (self.hang_at, Fault.HANG),
-        )
-        return next((fault for at, fault in planned if at == number), None)
+from accord.terms.request import Usage
 
 
 def load(spec: EngineSpec) -> Engine:
     """The fake engine that `spec.options` describes; BadInput for an unknown option or value."""
-    try:
-        options = msgspec.convert(dict(spec.options), Options, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadInput(
-            field=f"stages.{spec.stage}.options",
-            value=dict(spec.options),
-            problem=str(error),
-            fix=f"the fake engine knows {', '.join(Options.__struct_fields__)}",
-        ) from error
-    faulty = options.commands or any(options.fault_of(at) for at in _planned(options))
-    if options.mode is Mode.NOOP and not faulty and not options.work_us:
+    options = read_options(spec, Options)
+    if options.mode is Mode.NOOP and not options.faulty and not options.work_us:
         return NoopEngine(options.out)
     return FakeEngine(options, batch_max=spec.batch_max)
 
@@ -189,7 +120,7 @@ class FakeEngine:
         batch = able[: self._batch_max]
         if not batch:
             return Step()
-        _work(self._options)
+        work(self._options)
         outputs: list[Output] = []
         for request_id in batch:
             run = self._runs.pop(request_id)
@@ -211,11 +142,11 @@ class FakeEngine:
 
     def _advance(self, request_id: int, run: _Run) -> Output | None:
         if self._options.commands and run.waiting and not run.input_left:
-            run.fault = _command(run.waiting[0].data) or run.fault
+            run.fault = command(run.waiting[0].data) or run.fault
         if run.fault is not None and run.fault_due():
             fault, run.fault = run.fault, None
-            if _may_strike(self._options.once):
-                return _strike(fault, request_id, run.number)
+            if may_strike(self._options.once):
+                return strike(fault, request_id, run.number)
         if not run.input_left and not run.waiting:
             return self._end(request_id, run)
         return self._emit(request_id, run)
@@ -278,53 +209,6 @@ def _shape(payload: Payload, size_bytes: int) -> bytes:
     return b""
 
 
-def _planned(options: Options) -> tuple[int, ...]:
-    every = (options.fail_at, options.bad_input_at, options.raise_at, options.crash_at, options.hang_at)
-    return tuple(at for at in every if at)
-
-
 def _release(run: _Run) -> None:
     while run.waiting:
         run.waiting.popleft().release()
-
-
-def _work(options: Options) -> None:
-    if not options.work_us:
-        return
-    if options.work == "sleep":
-        time.sleep(options.work_us / 1e6)
-        return
-    until_ns = time.perf_counter_ns() + options.work_us * 1000
-    while time.perf_counter_ns() < until_ns:
-        pass
-
-
-def _command(data: memoryview) -> Fault | None:
-    head = bytes(data[:16])
-    return next((fault for fault in Fault if head.startswith(b"!" + fault.value.encode())), None)
-
-
-def _may_strike(once: str) -> bool:
-    if not once:
-        return True
-    try:
-        os.close(os.open(once, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    except FileExistsError:
-        return False
-    return True
-
-
-def _strike(fault: Fault, request_id: int, number: int) -> JobFailed:
-    match fault:
-        case Fault.FAIL:
-            return JobFailed(request_id=request_id, code=ErrorCode.ENGINE, text=f"job {number} was scripted to fail")
-        case Fault.BAD_INPUT:
-            text = f"input: job {number} was scripted to be unreadable; send another"
-            return JobFailed(request_id=request_id, code=ErrorCode.BAD_INPUT, text=text)
-        case Fault.RAISE:
-            raise RuntimeError(f"the fake engine was scripted to break at job {number}")
-        case Fault.CRASH:
-            os._exit(70)
-        case Fault.HANG:
-            time.sleep(_HANG_S)
-            raise RuntimeError("the fake engine was scripted to hang, and nobody ended it in an hour")

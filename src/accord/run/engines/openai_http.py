@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from accord.run.engines.gather import Gather
-from accord.run.engines.http_lane import Broken, Flow, Lane, Server
+from accord.run.engines.http_flow import Broken, Flow
+from accord.run.engines.http_lane import Lane, Server
+from accord.run.engines.options import read_options
 from accord.run.ports import Chunk, Emission, EngineSpec, Job, JobDone, JobFailed, Output, Step
 from accord.terms.errors import BadInput
 from accord.terms.graph import Payload
@@ -59,15 +61,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def load(spec: EngineSpec) -> "HttpEngine":
     """Connects to the server. BadInput for wrong options, BrokenEdge if the server can't be reached."""
-    try:
-        options = msgspec.convert(dict(spec.options), Options, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadInput(
-            field=f"stages.{spec.stage}.options",
-            value=dict(spec.options),
-            problem=str(error),
-            fix=f"the engine openai-http knows {', '.join(Options.__struct_fields__)}",
-        ) from error
+    options = read_options(spec, Options)
     if spec.deterministic and not options.batch_invariant:
         raise BadInput(
             field=f"stages.{spec.stage}.options.batch_invariant",
