@@ -1,0 +1,44 @@
+"""What every engine that reads a GGUF takes out of its EngineSpec.
+
+In: an EngineSpec. Out: the GGUF's path and the split of the memory budget into KV blocks.
+Invariant: a budget that can't hold one useful conversation is BadInput, told before weights are loaded.
+"""
+
+from pathlib import Path
+
+from accord.run.engines.ar_model import ModelShape
+from accord.run.ports import EngineSpec
+from accord.terms.errors import BadInput, BrokenEdge
+
+_CONTEXT_TOKENS_MIN = 128
+
+
+def find_gguf(spec: EngineSpec) -> Path:
+    """The one GGUF among the assets; BrokenEdge if there is none, or more than one."""
+    found = [path for _, folder in spec.assets for path in sorted(Path(folder).rglob("*.gguf"))]
+    if len(found) != 1:
+        names = ", ".join(name for name, _ in spec.assets) or "no assets"
+        raise BrokenEdge(f"stages.{spec.stage}.assets: {names}: {len(found)} GGUF files in it; give exactly one")
+    return found[0]
+
+
+def shape_of(
+    spec: EngineSpec, *, token_bytes: int, context_tokens: int, block_tokens: int, prefill_tokens: int
+) -> ModelShape:
+    """As many blocks as the budget holds, and as long a context as one request may fill with them."""
+    blocks = spec.memory_bytes // (token_bytes * block_tokens)
+    context = min(context_tokens // block_tokens, blocks) * block_tokens
+    if context < _CONTEXT_TOKENS_MIN:
+        raise BadInput(
+            field=f"stages.{spec.stage}.memory_bytes",
+            value=spec.memory_bytes,
+            problem=f"holds {context} tokens of {token_bytes} bytes",
+            fix=f"give at least {_CONTEXT_TOKENS_MIN * token_bytes} bytes, and context_tokens at least that many",
+        )
+    return ModelShape(
+        context_tokens=context,
+        slots=spec.batch_max,
+        block_tokens=block_tokens,
+        blocks=blocks,
+        prefill_tokens=prefill_tokens,
+    )
