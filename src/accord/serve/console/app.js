@@ -12,6 +12,7 @@ import { Shares } from "./shares.js";
 const shares = new Shares();
 const graph = new Graph(byId("drawing"));
 let told = "";
+let ready = false;
 
 function show(status) {
   shares.add(status);
@@ -20,14 +21,14 @@ function show(status) {
   setText(byId("service"), status.name);
   setText(byId("model"), status.graph.model);
   setText(byId("uptime"), `up ${span(status.uptime_s)}`);
-  setAttribute(document.body, "data-ready", String(status.ready));
+  ready = status.ready;
+  setAttribute(document.body, "data-ready", String(ready));
   showTotals(byId("totals"), status.totals);
   showObjectives(byId("objectives"), status.objectives);
   showTable(byId("replica-table"), status.replicas, shares);
   const shape = JSON.stringify(status.graph);
   if (shape !== told) byId("edges-in-words").replaceChildren(graphInWords(status.graph));
   told = shape;
-  if (!status.ready) setText(byId("connection-text"), "Starting");
 }
 
 let countdown = 0;
@@ -36,7 +37,7 @@ function connection({ kind, text, retry_ms: retryMs }) {
   clearInterval(countdown);
   setAttribute(document.body, "data-connection", kind);
   byId("retry").hidden = kind !== "lost";
-  setText(byId("connection-text"), kind === "lost" ? "Not connected" : text);
+  setText(byId("connection-text"), kind === "lost" ? "Not connected" : kind === "live" && !ready ? "Starting" : text);
   byId("lost").hidden = kind !== "lost";
   if (kind !== "lost") return;
   const until = Date.now() + retryMs;

@@ -138,6 +138,7 @@ function startAnswer({ text, items }) {
   const box = h("div", { class: "answer", "aria-busy": "true" }, said, note);
   const asked = h("div", { class: "asked" }, ...items.map((item) => h("span", { class: "chip" }, ...shown(item))), h("p", {}, text));
   const log = byId("log");
+  log.tabIndex = 0; // now there is something to scroll
   log.append(h("li", {}, asked, box));
   while (log.children.length > LOG_MOST) log.firstChild.remove();
   log.scrollTop = log.scrollHeight;
@@ -194,9 +195,11 @@ function stop() {
 
 function showButtons() {
   const busy = running !== null;
+  const stopHadFocus = document.activeElement === byId("stop");
   byId("stop").hidden = !busy && !player.playing;
   setText(byId("stop"), busy ? "Stop" : "Stop the sound");
-  byId("send").disabled = busy;
+  byId("send").setAttribute("aria-disabled", String(busy)); // a disabled button would lose the focus
+  if (byId("stop").hidden && stopHadFocus) byId("send").focus();
 }
 
 function showError(text) {

@@ -57,8 +57,8 @@ export function startFeed({ onStatus, onState }) {
         clearTimeout(silence);
         silence = setTimeout(() => mine.abort(new Error("the service fell silent")), SILENCE_MS);
         failures = 0;
-        onState({ kind: "live", text: "Live" });
         onStatus(JSON.parse(data));
+        onState({ kind: "live", text: "Live" });
       }
     } finally {
       clearTimeout(silence);

@@ -5,7 +5,7 @@ import { h, setAttribute, svg } from "./dom.js";
 import { layout } from "./layout.js";
 import { card } from "./card.js";
 
-const NARROW_PX = 760;
+const NARROW_PX = 760; // below this, one scrolls down rather than sideways, whatever the graph
 const ACROSS = { rail: 5, gapMin: 74, laneCross: 26, itemGap: 14 };
 const DOWN = { rail: 5, gapMin: 62, laneCross: 22, itemGap: 8 };
 
@@ -45,15 +45,16 @@ export class Graph {
   #place() {
     if (!this.#status || !this.#cards.size) return;
     const width = this.#holder.parentElement.clientWidth;
-    const down = width < NARROW_PX;
+    const sizes = [...this.#cards].map(([name, { node }]) => [name, { wide: node.offsetWidth, high: node.offsetHeight }]);
+    const across = this.#laid(sizes, ({ wide, high }) => ({ main: wide, cross: high }), { ...ACROSS, main: width });
+    const downwards = this.#laid(sizes, ({ wide, high }) => ({ main: high, cross: wide }), { ...DOWN, main: 0 });
+    const down = across.main > width && (downwards.cross <= width || width < NARROW_PX);
     setAttribute(this.#holder, "data-flow", down ? "down" : "across");
-    const sizes = new Map();
-    for (const [name, { node }] of this.#cards) {
-      const [wide, high] = [node.offsetWidth, node.offsetHeight];
-      sizes.set(name, down ? { main: high, cross: wide } : { main: wide, cross: high });
-    }
-    const room = down ? { ...DOWN, main: 0 } : { ...ACROSS, main: width };
-    this.#draw(layout(this.#status.graph, sizes, room), { down, width, rail: room.rail });
+    this.#draw(down ? downwards : across, { down, width, rail: (down ? DOWN : ACROSS).rail });
+  }
+
+  #laid(sizes, turned, room) {
+    return layout(this.#status.graph, new Map(sizes.map(([name, size]) => [name, turned(size)])), room);
   }
 
   #draw(plan, { down, width, rail }) {
