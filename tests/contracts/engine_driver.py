@@ -181,6 +181,12 @@ class Driver:
         self.engine.cancel(request_id)
         tracked.check_released()
 
+    def forget(self, request_id: int) -> None:
+        """Lets go of what is kept of a job that is over."""
+        assert self.jobs[request_id].over
+        self._last = []
+        del self.jobs[request_id]
+
     def wait(self, deadline_s: float) -> None:
         """Until the engine's file descriptor turns readable; an engine without one has stalled."""
         assert isinstance(self.engine, Waking), f"the engine has stalled: {self.describe()}"

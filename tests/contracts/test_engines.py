@@ -1,6 +1,9 @@
 """The contract of the Engine port, on every engine: the fake and the real ones alike."""
 
+import ctypes
 import dataclasses
+import gc
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +17,14 @@ from accord.terms.errors import BrokenEdge
 from accord.terms.request import ErrorCode
 from tests.contracts.engine_cases import CASES, EngineCase, Lab
 from tests.contracts.engine_driver import Driver, JobInput, Tracked
+
+
+def _resident_bytes() -> int:
+    """Of this process, with what Python and the C library can give back given back."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Bench:
@@ -149,6 +160,24 @@ def test_cancelled_jobs_free_their_places(bench: Bench) -> None:
     again = driver.submit(bench.good(0))
     driver.run_out(again)
     bench.check_as_alone(again, 0)
+
+
+def test_cancelled_jobs_leave_no_memory_behind(bench: Bench) -> None:
+    """12 jobs cancelled at work; a key-value cache or a spectrum that stayed would cost a megabyte each and more."""
+
+    def cancel_some(rounds: int) -> int:
+        for _ in range(rounds):
+            jobs = [bench.driver.submit(bench.good(variant)) for variant in range(bench.case.batch_max)]
+            for _ in range(2):
+                bench.driver.step()
+            for job in jobs:
+                if not bench.driver.jobs[job].over:
+                    bench.driver.cancel(job)
+                bench.driver.forget(job)
+        return _resident_bytes()
+
+    warm_bytes = cancel_some(2)
+    assert cancel_some(4) - warm_bytes < 6 << 20
 
 
 def test_cancelling_the_unknown_and_the_ended_does_nothing(bench: Bench) -> None:
