@@ -13,7 +13,12 @@ from accord.terms.plan import Plan
 from accord.terms.refusal import Refusal
 from tests.plan.known_speeds import GIB, LAPTOP, MODEL, SPEEDS
 
-HEAD = "accord: 1\nname: golden\nmodel: embedded-omni\nworkload: {inputs: {text: 1, audio: 0.6}, outputs: {text: 1, audio: 1}}\n"
+HEAD = """
+accord: 1
+name: golden
+model: embedded-omni
+workload: {inputs: {text: 1, audio: 0.6}, outputs: {text: 1, audio: 1}}
+"""
 
 
 def compiled(*overrides, machine=LAPTOP, speeds=SPEEDS):
@@ -64,7 +69,8 @@ def test_a_plan_s_memory_is_counted_out():
         # Without audio the first token takes 48 x 1.6 + 14 = 90.8 ms.
         (("objectives.ttft_p50=100ms",), "objectives.ttft_p50", "171ms", "workload.inputs.audio = 0"),
         # Ten tokens instead of one: 170.8 + 126 ms; 3.3 s of speech: 132 + 33 ms.
-        (("objectives.first_audio_p50=400ms",), "objectives.first_audio_p50", "462ms", "objectives.first_audio_p50 >= 470ms"),
+        (("objectives.first_audio_p50=400ms",), "objectives.first_audio_p50", "462ms",
+         "objectives.first_audio_p50 >= 470ms"),
         (("objectives.tpot_p50=10ms",), "objectives.tpot_p50", "14ms", "objectives.tpot_p50 >= 14ms"),
         # The acoustic stage alone works 0.845 s: 0.85 / 0.845 = 1.006/s.
         (("workload.rate_rps=4",), "workload.rate_rps", "1 requests/s", "workload.rate_rps <= 1"),
