@@ -15,7 +15,7 @@ from accord.terms.errors import BadInput
 
 T = TypeVar("T")
 
-_AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?:\.(?P<dotted>.*)|(?P<indexed>\[.*))`)?$", re.DOTALL)
+_PLACE = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?:\.(?P<dotted>.*)|(?P<indexed>\[.*))`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -62,20 +62,26 @@ def _bad_json(raw: bytes, problem: str) -> BadInput:
 
 
 def _bad_field(text: str, raw: bytes, type_: type) -> BadInput:
-    found = _AT.match(text)
+    found = _PLACE.match(text)
     problem = found["problem"] if found else text
     path = (found["dotted"] or found["indexed"] or "") if found else ""
     unknown, missing = _UNKNOWN.match(problem), _MISSING.match(problem)
     if unknown:
         name = unknown["name"]
-        close = difflib.get_close_matches(name[:80], sorted(_names(type_)), n=1)
-        fix = f"did you mean {close[0]!r}?" if close else "remove it"
+        fix = _instead_of(name[:80], _names(type_, path))
         return _error(_join(path, name[:80]), raw, "unknown field", fix)
     if missing:
         return _error(_join(path, missing["name"]), raw, "this field is required", "add it")
     choices = _choices(type_, path)
     fix = f"use one of {', '.join(choices)}" if choices else "send what is expected"
     return _error(path or "body", raw, problem, fix)
+
+
+def _instead_of(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"remove it; known here: {', '.join(known)}" if len(known) <= 8 else "remove it"
 
 
 def _error(path: str, raw: bytes, problem: str, fix: str) -> BadInput:
@@ -99,34 +105,40 @@ def _value_at(raw: bytes, path: str) -> Shown | str:
     return "(the whole body)" if path == "body" else Shown(value)
 
 
-def _structs(type_: object, seen: set[type]) -> set[type]:
-    """All struct types inside `type_`."""
-    if isinstance(type_, type) and issubclass(type_, msgspec.Struct) and type_ not in seen:
-        seen.add(type_)
-        for field in msgspec.structs.fields(type_):
-            _structs(field.type, seen)
-    for inner in get_args(type_):
-        _structs(inner, seen)
-    return seen
+def _at(type_: type, path: str) -> list[type[msgspec.Struct]]:
+    """The struct types that may stand at `path`."""
+    here = _direct(type_)
+    for name, _index in _STEP.findall(path):
+        if name:
+            here = [inner for outer in here for field in _fields(outer, name) for inner in _direct(field.type)]
+    return here
 
 
-def _names(type_: type) -> set[str]:
-    return {field.encode_name for struct in _structs(type_, set()) for field in msgspec.structs.fields(struct)}
+def _direct(type_: object) -> list[type[msgspec.Struct]]:
+    """The struct types in `type_`: itself, its members as a union, its elements as an array."""
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        return [type_]
+    return [struct for inner in get_args(type_) for struct in _direct(inner)]
+
+
+def _fields(struct: type[msgspec.Struct], name: str) -> list[msgspec.structs.FieldInfo]:
+    return [field for field in msgspec.structs.fields(struct) if field.encode_name == name]
+
+
+def _names(type_: type, path: str) -> list[str]:
+    return sorted({field.encode_name for struct in _at(type_, path) for field in msgspec.structs.fields(struct)})
 
 
 def _choices(type_: type, path: str) -> tuple[str, ...]:
-    """The words that may stand at the last name of `path`, if it takes a closed choice."""
-    last = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
-    structs = _structs(type_, set())
+    """The words that may stand at `path`, if it takes a closed choice."""
+    parent, _, last = re.sub(r"\[\d+\]$", "", path).rpartition(".")
+    structs = _at(type_, parent)
     if last == "type":
-        tags = {struct.__struct_config__.tag for struct in structs if issubclass(struct, msgspec.Struct)}
+        tags = (struct.__struct_config__.tag for struct in structs)
         return tuple(sorted(tag for tag in tags if isinstance(tag, str)))
-    for struct in structs:
-        for field in msgspec.structs.fields(struct):
-            words = _literals(field.type)
-            if field.encode_name == last and words:
-                return words
-    return ()
+    return next(
+        (words for struct in structs for field in _fields(struct, last) if (words := _literals(field.type))), ()
+    )
 
 
 def _literals(type_: object) -> tuple[str, ...]:
