@@ -20,6 +20,7 @@ _LOOK_AHEAD = 8
 _MARK = re.compile(r"[.!?…]+|[。！？]+|[,;:—]|\n")
 _CLOSERS = frozenset("\"'”’)]}*_`~")
 _BREATH = re.compile(r"[,;:—]\s")
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
 _ABBREVIATION = re.compile(
     r"(?:mr|mrs|ms|dr|prof|st|sr|jr|rev|gen|col|capt|lt|sgt|gov|sen|rep|hon|mt|ft|vs|etc|approx|no|nos|fig|vol|eds?"
     r"|inc|ltd|co|corp|dept|est|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)",
@@ -117,8 +118,7 @@ def _is_abbreviation(before: str) -> bool:
     word = before[max(before.rfind(" "), before.rfind("\n")) + 1 :].lstrip("(\"'“‘[*_")
     if word.isdigit():
         return len(word) <= 3 and word == before.strip()
-    initial = len(word) == 1 and word.isalpha() and word != "I"
-    return initial or "." in word.strip(".") or _ABBREVIATION.fullmatch(word) is not None
+    return word != "I" and (_INITIALS.fullmatch(word) or _ABBREVIATION.fullmatch(word)) is not None
 
 
 def _forced_end(text: str, limit: int) -> int:

@@ -27,7 +27,7 @@ from accord.terms.graph import Payload
 
 TENSORS = ("lh", "theta", "ln", "lr", "phi", "f0")
 BINS = 601
-_SPEEDS = (0.25, 4.0)
+_SPEEDS = (0.25, 4.0)  # the OpenAI API's range; hibari keeps the pace from 0.5 to 2 and does what it can beyond
 _PHONEMES_MAX = 240  # some 15 s of speech, 14 MB; a long number has many more phonemes than characters
 
 
