@@ -34,7 +34,7 @@ _HOLE_MAX = 3  # a dummy row costs about a fourth of starting another run
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`cache_dir`: where built graphs are kept, by default beside the GGUF. `context_tokens`: at most so many
+    """`cache_dir`: where built graphs are kept, by default beside the folder of weights. `context_tokens`: at most so many
     tokens a request. `prefill_tokens`: prompt tokens of a step, which bounds how long it takes. `system`: the
     system message of chats that bring none, instead of the one in the model's template."""
 
@@ -48,7 +48,7 @@ def load(spec: EngineSpec) -> Engine:
     """Builds or finds the graph, loads it, and runs it once so that the first request finds it warm."""
     options = read_options(spec, Options)
     source = find_gguf(spec)
-    pack = open_pack(source, Path(options.cache_dir) if options.cache_dir else source.parent / ".accord")
+    pack = open_pack(source, Path(options.cache_dir) if options.cache_dir else Path(spec.assets[0][1]).parent / ".graphs")
     model = OrtLlama(pack, spec, options)
     return ArEngine(model, GgufText(pack.folder, pack.text, system=options.system), deterministic=spec.deterministic)
 
