@@ -7,6 +7,7 @@ Invariant: a command, link, dependency or version that a reader meets exists.
 import ast
 import importlib.metadata
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -110,6 +111,16 @@ def test_commands_exist(page: Path) -> None:
     )
     missing = [script for script in scripts if not (ROOT / script).exists()]
     assert not missing, f"{name_of(page)}: {missing}: no such file"
+
+
+def test_verbs_exist() -> None:
+    lines = [line for page in PAGES for code in _code(page.read_text()) for line in code.splitlines()]
+    verbs = {match[1] for line in lines if (match := re.match(r"(?:\.venv/bin/)?accord ([a-z]+)", line))}
+    assert {"demo", "up", "plan"} <= verbs, "the papers name no verbs: has their form changed?"
+    for verb in sorted(verbs):
+        command = [sys.executable, "-m", "accord", verb, "--help"]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 0, f"accord {verb}: a page names it, and it answers: {ended.stderr}"
 
 
 def test_both_readmes_tell_the_same() -> None:
