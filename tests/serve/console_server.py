@@ -15,6 +15,7 @@ from accord.models.embedded import graph
 from accord.serve.app import make_app
 from accord.serve.config import DoorConfig
 from accord.terms.errors import Overloaded
+from accord.terms.graph import StageGraph
 from accord.terms.intent import Metric, Objective
 from accord.terms.request import Done, Event, Request, Usage
 from accord.terms.status import Activity, Health, ObjectiveStatus, ReplicaStatus, ServiceStatus, Totals
@@ -106,6 +107,7 @@ class ScriptedService:
     at: int = 0
     pace: dict[str, Pace] = field(default_factory=PACE.copy)
     clocks: dict[str, Pace] = field(default_factory=dict)
+    graph: StageGraph = field(default_factory=graph)
 
     async def submit(self, request: Request) -> ScriptedTicket:
         if self.full is not None:
@@ -124,7 +126,7 @@ class ScriptedService:
         replicas = tuple(
             replica(stage, number, pace=self.pace[stage], time_s=self.clocks[stage]) for stage, number in REPLICAS
         )
-        return replace(snapshot(self.at, replicas), ready=self.ready)
+        return replace(snapshot(self.at, replicas), ready=self.ready, graph=self.graph)
 
 
 @asynccontextmanager

@@ -8,11 +8,13 @@ import io
 import re
 import struct
 import wave
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from playwright.async_api import Browser, expect
 
+from accord.models.embedded import graph
 from accord.terms.errors import Overloaded
 from accord.terms.request import Done, ErrorCode, Failed, Usage
 from tests.serve import console_browser
@@ -213,3 +215,16 @@ async def test_key_is_asked_for_only_when_it_is_needed(browser: Browser) -> None
         await expect(page.locator("#connection-text")).to_have_text("Live")
         await body_sent(page, "Hello?")
         await expect(page.locator(".said")).to_have_text("".join(TEXT))
+
+
+async def test_speech_is_offered_only_by_a_model_that_speaks(browser: Browser) -> None:
+    service = ScriptedService(events=(text("Paris.", 0), Done(usage=Usage(completion_tokens=2), spans=())))
+    whole = graph()
+    mute = replace(whole, edges=tuple(edge for edge in whole.edges if edge.name != "speech"))
+    service.graph = mute
+    async with console_at(service) as url, opened(browser, url) as page:
+        await expect(page.locator("#connection-text")).to_have_text("Live")
+        await expect(page.get_by_label("speak the answer")).to_be_hidden()
+        body = await body_sent(page, "Capital?")
+        await expect(page.locator(".said")).to_have_text("Paris.")
+    assert body["modalities"] == ["text"]

@@ -27,8 +27,13 @@ function show(status) {
   showObjectives(byId("objectives"), status.objectives);
   showTable(byId("replica-table"), status.replicas, shares);
   const shape = JSON.stringify(status.graph);
-  if (shape !== told) byId("edges-in-words").replaceChildren(graphInWords(status.graph));
+  if (shape !== told) showGraphOnce(status.graph);
   told = shape;
+}
+
+function showGraphOnce(stages) {
+  byId("edges-in-words").replaceChildren(graphInWords(stages));
+  byId("speak-label").hidden = !stages.edges.some((edge) => edge.target === "door" && edge.payload === "pcm");
 }
 
 let countdown = 0;

@@ -108,7 +108,7 @@ async function send(asked) {
   const content = [...asked.items.map((item) => item.part), ...(asked.text ? [{ type: "text", text: asked.text }] : [])];
   const answer = startAnswer(asked);
   try {
-    const speak = byId("speak").checked;
+    const speak = byId("speak").checked && !byId("speak-label").hidden;
     await ask({ content, speak, signal: controller.signal }, answer);
   } catch (error) {
     if (controller.signal.aborted) answer.onStopped();
