@@ -17,8 +17,8 @@ def find_gguf(spec: EngineSpec) -> Path:
     """The one GGUF among the assets; BrokenEdge if there is none, or more than one."""
     found = [path for _, folder in spec.assets for path in sorted(Path(folder).rglob("*.gguf"))]
     if len(found) != 1:
-        names = ", ".join(name for name, _ in spec.assets) or "no assets"
-        raise BrokenEdge(f"stages.{spec.stage}.assets: {names}: {len(found)} GGUF files in it; give exactly one")
+        names = ", ".join(f"{name} in {folder}" for name, folder in spec.assets) or "none"
+        raise BrokenEdge(f"stages.{spec.stage}.assets: {names}: {len(found)} GGUF files there; give exactly one")
     return found[0]
 
 
