@@ -29,6 +29,15 @@ class Attach(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     arena_bytes: int
 
 
+class Forget(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A request is over: whatever is left of it, or is still to come, is not wanted.
+
+    Cancels go from stage to stage, and a chain that a crash has cut passes none on: hence this.
+    """
+
+    rid: int
+
+
 class Trace(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Asks for the spans kept so far."""
 
@@ -85,7 +94,7 @@ class Spans(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     last: bool
 
 
-Down = Start | Attach | Trace | Stop
+Down = Start | Attach | Forget | Trace | Stop
 Up = Ready | Broken | Finished | Spans
 
 _encode = msgspec.msgpack.Encoder().encode

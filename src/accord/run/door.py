@@ -29,8 +29,8 @@ _usage_decoder = msgspec.msgpack.Decoder(Usage)
 class DoorOwner(Protocol):
     """What the door tells the runtime."""
 
-    def outputs_ended(self, rid: int, usage: Usage | None) -> None:
-        """All wanted outputs have ended."""
+    def delivered(self, rid: int, usage: Usage | None) -> None:
+        """The client has taken all that it wanted, to the end."""
         ...
 
     def broke(self, rid: int, code: ErrorCode, text: str) -> None:
@@ -49,10 +49,13 @@ class Door:
         self.arena = arena
         self._edges = edges
         self._owner = owner
-        self._node = Node(node_id=DOOR_NODE, edges=edges, memory=arena, owner=self, clock=time.monotonic_ns)
+        self._node = Node(
+            node_id=DOOR_NODE, edges=edges, memory=arena, owner=self, clock=time.monotonic_ns, accepts=False
+        )
         self._wires: dict[int, Wire[Frame, Frame]] = {}
         self._tickets: dict[int, LiveTicket] = {}
         self._usage: dict[int, Usage] = {}
+        self._complete: set[int] = set()
         self._numbers = {edge.name: number for number, edge in enumerate(edges)}
         self._flush_due = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -88,8 +91,9 @@ class Door:
 
     def cancel(self, rid: int) -> None:
         """The client, or a replay, wants no more of this."""
-        self._node.cancel(rid)
+        self._complete.discard(rid)
         self._tickets.pop(rid, None)
+        self._node.cancel(rid)
         self.flush_soon()
 
     def flush_soon(self) -> None:
@@ -143,21 +147,25 @@ class Door:
             before = self._usage.get(job.rid)
             self._usage[job.rid] = said if before is None else _merge(before, said)
         if job.expected == 0:
-            self._owner.outputs_ended(job.rid, self._usage.pop(job.rid, None))
+            self._complete.add(job.rid)
 
     def dropped(self, job: NodeJob, code: ErrorCode, text: str) -> None:
         """A stage has failed the request, or its deadline has passed."""
-        self._usage.pop(job.rid, None)
+        self._complete.discard(job.rid)
         ticket = self._tickets.pop(job.rid, None)
         if ticket is not None:
             ticket.forget_held()
         self._owner.broke(job.rid, code, text)
 
     def closed(self, job: NodeJob) -> None:
-        """Nothing is left here."""
-        self._tickets.pop(job.rid, None)
-        self._usage.pop(job.rid, None)
-        self._owner.left_door(job.rid)
+        """Nothing is left here: if all outputs had ended, the client has taken them all."""
+        rid = job.rid
+        self._tickets.pop(rid, None)
+        usage = self._usage.pop(rid, None)
+        if rid in self._complete:
+            self._complete.discard(rid)
+            self._owner.delivered(rid, usage)
+        self._owner.left_door(rid)
 
     def reach(self, peer: int) -> None:
         """The door links before it routes: there is nothing to wait for."""

@@ -102,6 +102,7 @@ def decode(packet: bytes | memoryview) -> list[Frame]:
     return _decoder.decode(packet)
 
 
+@lru_cache(maxsize=4096)
 def encode_route(route: Route) -> bytes:
     """Route -> bytes, as carried by OPEN."""
     return _encoder.encode(route)

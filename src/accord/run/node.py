@@ -18,6 +18,9 @@ from accord.terms.graph import Edge, Payload
 from accord.terms.request import ErrorCode
 
 GRAVEYARD_MAX = 8192
+LAYOUTS_MAX = 1024
+_SEQUENCED = (Data, End, Error)
+Layout = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int, int], ...]]
 
 
 class NodeJob:
@@ -25,12 +28,11 @@ class NodeJob:
 
     __slots__ = (
         "deadline_ns", "ended_ns", "expected", "first_input_ns", "first_output_ns", "inputs", "opened_ns", "outputs",
-        "over", "params", "rid", "route", "worked_ns",
+        "over", "params", "rid", "worked_ns",
     )  # fmt: skip
 
-    def __init__(self, rid: int, route: Route, params: bytes, deadline_ns: int) -> None:
+    def __init__(self, rid: int, params: bytes, deadline_ns: int) -> None:
         self.rid = rid
-        self.route = route
         self.params = params
         self.deadline_ns = deadline_ns
         self.inputs: dict[int, Receiver] = {}
@@ -77,19 +79,31 @@ class Reader(Protocol):
 
 
 class Node:
-    """Jobs and streams of one node. All methods are called from one thread."""
+    """Jobs and streams of one node. All methods are called from one thread.
+
+    A node that doesn't `accept` (the door) begins its requests itself; others are strays, turned away.
+    """
 
     def __init__(
-        self, *, node_id: int, edges: tuple[Edge, ...], memory: Memory, owner: Owner, clock: Callable[[], int]
+        self,
+        *,
+        node_id: int,
+        edges: tuple[Edge, ...],
+        memory: Memory,
+        owner: Owner,
+        clock: Callable[[], int],
+        accepts: bool = True,
     ) -> None:
         self.node_id = node_id
         self.edges = edges
         self.memory = memory
         self.jobs: dict[int, NodeJob] = {}
         self.blocked: set[int] = set()
+        self._accepts = accepts
         self._owner = owner
         self._clock = clock
         self._readers: dict[int, Reader] = {}
+        self._layouts: dict[bytes, Layout] = {}
         self._out: dict[int, list[Frame]] = {}
         self._owing: list[Receiver] = []
         self._waiting_for_room: dict[Sender, None] = {}
@@ -124,7 +138,7 @@ class Node:
         for frame in packet:
             if isinstance(frame, Open):
                 self._got_open(peer, frame)
-            elif isinstance(frame, Data | End | Error):
+            elif isinstance(frame, _SEQUENCED):
                 self._got_sequenced(peer, frame)
             else:
                 self._got_control(peer, frame)
@@ -204,6 +218,13 @@ class Node:
         if job is not None and not job.over:
             job.over = True
             self._cancel_streams(job)
+
+    def forget(self, rid: int) -> None:
+        """The request is over: cancels the job, or turns it away when it comes."""
+        if rid in self.jobs:
+            self.cancel(rid)
+        else:
+            self._turn_away(rid)
 
     def expire(self) -> None:
         """Ends the jobs whose deadline has passed."""
@@ -290,7 +311,7 @@ class Node:
         rid, edge = divmod(frame.key, EDGES_MAX)
         job = self.jobs.get(rid)
         if job is None:
-            if rid in self._graveyard:
+            if rid in self._graveyard or not self._accepts:
                 self.emit(peer, Cancel(frame.key))
                 return
             job = self._new_job(rid, frame.route, frame.params, frame.deadline_ns)
@@ -316,8 +337,8 @@ class Node:
         rid, edge = divmod(frame.key, EDGES_MAX)
         job = self.jobs.get(rid)
         if job is None:
-            if type(frame) is Cancel:
-                self._bury(rid)
+            if isinstance(frame, Cancel):
+                self._turn_away(rid)
                 self.emit(peer, CancelAck(frame.key))
             return
         sender = job.outputs.get(edge)
@@ -333,39 +354,53 @@ class Node:
     # Jobs.
 
     def _new_job(self, rid: int, route_bytes: bytes, params: bytes, deadline_ns: int) -> NodeJob:
-        route = frames.decode_route(route_bytes)
-        job = NodeJob(rid, route, params, deadline_ns)
+        inputs, outputs = self._layouts.get(route_bytes) or self._layout(route_bytes)
+        job = NodeJob(rid, params, deadline_ns)
         job.opened_ns = self._clock()
-        for hop in route:
-            key = rid * EDGES_MAX + hop.edge
-            window = self.edges[hop.edge].window_bytes
-            other = hop.producer if hop.consumer == self.node_id else hop.consumer
-            if self.node_id in {hop.producer, hop.consumer} and other not in self._readers:
-                self._owner.reach(other)
-            if hop.consumer == self.node_id:
-                job.inputs[hop.edge] = Receiver(self, key=key, edge=hop.edge, peer=hop.producer, window=window)
-            if hop.producer == self.node_id:
-                job.outputs[hop.edge] = Sender(self, key=key, edge=hop.edge, peer=hop.consumer, window=window)
+        base = rid * EDGES_MAX
+        for edge, peer, window in inputs:
+            job.inputs[edge] = Receiver(self, key=base + edge, edge=edge, peer=peer, window=window)
+        for edge, peer, window in outputs:
+            job.outputs[edge] = Sender(self, key=base + edge, edge=edge, peer=peer, window=window)
         job.expected = len(job.inputs)
         self.jobs[rid] = job
         heapq.heappush(self._deadlines, (deadline_ns, rid))
         for sender in job.outputs.values():
             sender.open(Open(sender.key, route_bytes, deadline_ns, params))
         self._owner.opened(job)
-        self._check_peers(job)
-        for _, early in self._early.pop(rid, ()):
-            receiver = job.inputs.get(early.key % EDGES_MAX)
-            if receiver is not None:
-                receiver.take(early)
+        if self._early:
+            for _, early in self._early.pop(rid, ()):
+                receiver = job.inputs.get(early.key % EDGES_MAX)
+                if receiver is not None:
+                    receiver.take(early)
+        for edge, peer, _ in (*inputs, *outputs):
+            if peer not in self._readers:
+                self._lose(job, edge)
         return job
 
-    def _check_peers(self, job: NodeJob) -> None:
-        for sender in list(job.outputs.values()):
-            if sender.peer not in self._readers:
-                sender.apply(SendEvent.LOST)
-        for receiver in list(job.inputs.values()):
-            if receiver.peer not in self._readers:
-                receiver.apply(RecvEvent.LOST)
+    def _layout(self, route_bytes: bytes) -> Layout:
+        inputs: list[tuple[int, int, int]] = []
+        outputs: list[tuple[int, int, int]] = []
+        for hop in frames.decode_route(route_bytes):
+            window = self.edges[hop.edge].window_bytes
+            if hop.consumer == self.node_id:
+                inputs.append((hop.edge, hop.producer, window))
+            elif hop.producer == self.node_id:
+                outputs.append((hop.edge, hop.consumer, window))
+        layout = (tuple(inputs), tuple(outputs))
+        for _, peer, _ in (*inputs, *outputs):
+            if peer not in self._readers:
+                self._owner.reach(peer)
+        if len(self._layouts) >= LAYOUTS_MAX:
+            self._layouts.clear()
+        self._layouts[route_bytes] = layout
+        return layout
+
+    def _lose(self, job: NodeJob, edge: int) -> None:
+        if edge in job.outputs:
+            job.outputs[edge].apply(SendEvent.LOST)
+        else:
+            job.inputs[edge].apply(RecvEvent.LOST)
 
     def _told(self, key: int, lost: bool) -> None:
         job = self.jobs[key // EDGES_MAX]
@@ -412,6 +447,14 @@ class Node:
         self._bury(job.rid)
         job.ended_ns = self._clock()
         self._owner.closed(job)
+
+    def _turn_away(self, rid: int) -> None:
+        # A job that never came still leaves once, so that whoever counts requests here counts right.
+        if rid not in self._graveyard:
+            self._bury(rid)
+            job = NodeJob(rid, b"", 0)
+            job.ended_ns = self._clock()
+            self._owner.closed(job)
 
     def _bury(self, rid: int) -> None:
         self._early.pop(rid, None)

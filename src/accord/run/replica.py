@@ -18,7 +18,21 @@ import msgspec
 
 from accord.run import attribution, engines
 from accord.run.arena import Arena, ArenaReader
-from accord.run.control import Attach, Broken, Down, Finished, Ready, Row, Spans, Start, Stop, Trace, Up, replica_wire
+from accord.run.control import (
+    Attach,
+    Broken,
+    Down,
+    Finished,
+    Forget,
+    Ready,
+    Row,
+    Spans,
+    Start,
+    Stop,
+    Trace,
+    Up,
+    replica_wire,
+)
 from accord.run.frames import Data, Frame, link_wire
 from accord.run.node import Node, NodeJob
 from accord.run.ports import Chunk, Emission, Engine, Job, JobDone, JobFailed, Waking
@@ -102,7 +116,7 @@ class Replica:
     def closed(self, job: NodeJob) -> None:
         """The supervisor learns that the job has left."""
         self._jobs.pop(job.rid, None)
-        self._served += 1
+        self._served += bool(job.opened_ns)
         self._rows.append(
             Row(job.rid, job.opened_ns, job.first_input_ns, job.first_output_ns, job.ended_ns, job.worked_ns)
         )
@@ -161,6 +175,8 @@ class Replica:
                 self._node.connect(peer, ArenaReader(arena_fd, size))
                 os.close(arena_fd)
                 self._poll.register(sock_fd, select.EPOLLIN)
+            case Forget(rid=rid):
+                self._node.forget(rid)
             case Trace(ticket=ticket):
                 spans = list(self._meter.spans)
                 for start in range(0, max(1, len(spans)), 1000):

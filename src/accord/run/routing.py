@@ -85,6 +85,7 @@ class Router:
         self._graph = graph
         self._by_stage: dict[str, list[Candidate]] = {stage.name: [] for stage in graph.stages}
         self._by_node: dict[int, Candidate] = {}
+        self._open: dict[str, int] = {stage.name: 0 for stage in graph.stages}
         self._plans: dict[tuple[frozenset[str], frozenset[str]], tuple[int, ...]] = {}
 
     def add(self, stage: str, node_id: int) -> None:
@@ -92,16 +93,25 @@ class Router:
         candidate = Candidate(node_id=node_id, stage=stage)
         self._by_stage[stage].append(candidate)
         self._by_node[node_id] = candidate
+        self._open[stage] += 1
 
     def close(self, node_id: int) -> None:
         """The replica gets no new requests (draining)."""
-        self._by_node[node_id].open = False
+        candidate = self._by_node[node_id]
+        if candidate.open:
+            candidate.open = False
+            self._open[candidate.stage] -= 1
 
     def remove(self, node_id: int) -> None:
         """The replica is gone."""
-        candidate = self._by_node.pop(node_id, None)
-        if candidate is not None:
+        if node_id in self._by_node:
+            self.close(node_id)
+            candidate = self._by_node.pop(node_id)
             self._by_stage[candidate.stage].remove(candidate)
+
+    def knows(self, node_id: int) -> bool:
+        """Whether the replica is there."""
+        return node_id in self._by_node
 
     def left(self, node_id: int) -> None:
         """A request has left the replica."""
@@ -128,7 +138,7 @@ class Router:
         """A stage that these edges need and that has no open replica; None when all have."""
         for number in edges:
             target = self._graph.edges[number].target
-            if target != DOOR and not any(c.open for c in self._by_stage[target]):
+            if target != DOOR and not self._open[target]:
                 return target
         return None
 

@@ -6,10 +6,12 @@ holds anything of it.
 """
 
 import asyncio
+import contextlib
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import TracebackType
 
 import msgspec
@@ -29,14 +31,20 @@ from accord.run.ticket import Launch, LiveTicket
 from accord.run.timeline import RequestTrace, chrome_trace
 from accord.terms.errors import BrokenEdge, Overloaded
 from accord.terms.plan import Plan, StagePlan
-from accord.terms.request import Done, ErrorCode, Failed, Request, StageSpan, Usage
+from accord.terms.request import Done, ErrorCode, Failed, Params, Request, StageSpan, Usage
 from accord.terms.status import Health, ReplicaStatus, ServiceStatus
 
 ATTEMPTS_MAX = 2
 DOOR_ARENA_BYTES = 64 << 20
 DRAIN_S_MAX = 120.0
 _TRACES_MAX = 2048
-_encode_params = msgspec.msgpack.Encoder().encode
+_DEATH_SEEN_S = 1.0
+_encoder = msgspec.msgpack.Encoder()
+
+
+@lru_cache(maxsize=1024)
+def _encode_params(params: Params) -> bytes:
+    return _encoder.encode(params)
 
 
 class Runtime:
@@ -61,7 +69,7 @@ class Runtime:
         self._admission = Admission(plan.admission, time.monotonic)
         self._gauges = Gauges(plan.objectives)
         self._launches: dict[int, tuple[Launch, LiveTicket]] = {}
-        self._traces: deque[RequestTrace] = deque(maxlen=_TRACES_MAX)
+        self._settled: deque[tuple[Launch, LiveTicket]] = deque(maxlen=_TRACES_MAX)
         self._next_rid = 1
         self._started_ns = time.monotonic_ns()
         self._replica_came: list[asyncio.Future[None]] = []
@@ -119,12 +127,13 @@ class Runtime:
         except BaseException as error:
             self._gauges.turned_away(error)
             raise
-        try:
-            await self._await_replicas(edges)
-        except BaseException as error:
-            self._admission.leave(size, 0.0)
-            self._gauges.turned_away(error)
-            raise
+        if self._router.missing(edges) is not None:
+            try:
+                await self._await_replicas(edges)
+            except BaseException as error:
+                self._admission.leave(size, 0.0)
+                self._gauges.turned_away(error)
+                raise
         self._launch(ticket)
         self._supervisor.watch()
         return ticket
@@ -158,12 +167,12 @@ class Runtime:
     async def timeline(self) -> bytes:
         """A Chrome trace (JSON) of replicas and recent requests; opens in ui.perfetto.dev."""
         names = {c.node_id: f"{c.stage}/{c.ordinal}" for c in self._supervisor.children}
-        return chrome_trace(names, await self._supervisor.spans(), tuple(self._traces))
+        return chrome_trace(names, await self._supervisor.spans(), self.recent)
 
     @property
     def recent(self) -> tuple[RequestTrace, ...]:
         """The last requests that have ended, with what each stage did for them."""
-        return tuple(self._traces)
+        return tuple(self._trace(launch, ticket) for launch, ticket in self._settled)
 
     # What the supervisor tells (Hooks).
 
@@ -193,10 +202,10 @@ class Runtime:
     def finished(self, child: Child, message: Finished) -> None:
         """Requests have left a replica."""
         for row in message.rows:
-            self._router.left(child.node_id)
             found = self._launches.get(row.rid)
-            if found is not None:
+            if found is not None and child.node_id in found[0].nodes:
                 launch, ticket = found
+                self._router.left(child.node_id)
                 launch.nodes.discard(child.node_id)
                 launch.rows.append((child.node_id, row))
                 self._settle(launch, ticket)
@@ -206,13 +215,19 @@ class Runtime:
         """Whether any request is under way."""
         return bool(self._launches)
 
+    @property
+    def door_used_bytes(self) -> int:
+        """What the door's own arena holds."""
+        return self._door.arena.used_bytes
+
     # What the door tells (DoorOwner).
 
-    def outputs_ended(self, rid: int, usage: Usage | None) -> None:
-        """All wanted outputs have come; Done follows when every stage has let go."""
-        launch, _ = self._launches[rid]
+    def delivered(self, rid: int, usage: Usage | None) -> None:
+        """The client has taken everything."""
+        launch, ticket = self._launches[rid]
         launch.usage = usage or Usage()
         launch.over = True
+        self._finish(ticket, Done(usage=launch.usage))
 
     def broke(self, rid: int, code: ErrorCode, text: str) -> None:
         """A launch has failed: replay it if the client has seen nothing, else tell the client."""
@@ -220,12 +235,11 @@ class Runtime:
         if found is None or found[0].over:
             return
         launch, ticket = found
-        launch.over = True
-        self._door.cancel(rid)
+        self._abandon(launch)
         if code is ErrorCode.REPLICA_LOST and not ticket.visible and ticket.attempts < ATTEMPTS_MAX:
             ticket.forget_held()
             self._gauges.replayed += 1
-            task = asyncio.get_running_loop().create_task(self._relaunch(ticket))
+            task = asyncio.get_running_loop().create_task(self._relaunch(ticket, launch))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
             return
@@ -246,7 +260,7 @@ class Runtime:
         self._next_rid += 1
         route = self._router.assign(ticket.edges, request.session)
         nodes = {node for hop in route for node in (hop.producer, hop.consumer)} - {DOOR_NODE}
-        launch = Launch(rid=rid, nodes=nodes, started_ns=time.monotonic_ns())
+        launch = Launch(rid=rid, route_nodes=frozenset(nodes), nodes=nodes, started_ns=time.monotonic_ns())
         ticket.launch = launch
         ticket.attempts += 1
         ticket.launches_open += 1
@@ -254,7 +268,14 @@ class Runtime:
         deadline_ns = ticket.arrived_ns + int(request.deadline_s * 1e9)
         self._door.begin(ticket, rid, route, deadline_ns, _encode_params(request.params))
 
-    async def _relaunch(self, ticket: LiveTicket) -> None:
+    async def _relaunch(self, ticket: LiveTicket, lost: Launch) -> None:
+        # A peer may tell of a death before the supervisor has seen it: the next route must not lead there.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DEATH_SEEN_S):
+                while all(self._router.knows(node) for node in lost.route_nodes):
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._load_fell.append(waiter)
+                    await waiter
         try:
             await self._await_replicas(ticket.edges)
         except Overloaded as error:
@@ -282,8 +303,12 @@ class Runtime:
         launch = ticket.launch
         self._finish(ticket, Failed(code=ErrorCode.CANCELLED, text="cancelled by the client"))
         if launch is not None:
-            launch.over = True
-            self._door.cancel(launch.rid)
+            self._abandon(launch)
+
+    def _abandon(self, launch: Launch) -> None:
+        launch.over = True
+        self._door.cancel(launch.rid)
+        self._supervisor.forget(launch.rid, launch.nodes)
 
     def _finish(self, ticket: LiveTicket, end: Done | Failed) -> None:
         if ticket.ended:
@@ -296,12 +321,10 @@ class Runtime:
     def _settle(self, launch: Launch, ticket: LiveTicket) -> None:
         if launch.nodes or launch.at_door or self._launches.pop(launch.rid, None) is None:
             return
+        launch.ended_ns = time.monotonic_ns()
+        self._settled.append((launch, ticket))
         ticket.launches_open -= 1
-        trace = self._trace(launch, ticket)
-        self._traces.append(trace)
-        if not ticket.ended and launch.usage is not None:
-            self._finish(ticket, Done(usage=launch.usage, spans=trace.spans))
-        elif ticket.ended and ticket.launches_open == 0:
+        if ticket.ended and ticket.launches_open == 0:
             self._leave(ticket)
 
     def _leave(self, ticket: LiveTicket) -> None:
@@ -326,7 +349,7 @@ class Runtime:
             launched_ns=launch.started_ns,
             first_text_ns=ticket.first_text_ns,
             first_audio_ns=ticket.first_audio_ns,
-            ended_ns=time.monotonic_ns(),
+            ended_ns=launch.ended_ns,
             edges=ticket.edges,
             complete=launch.usage is not None,
             spans=spans,

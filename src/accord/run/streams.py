@@ -16,8 +16,7 @@ from accord.run.frames import Cancel, CancelAck, Credit, Data, End, Error, Frame
 from accord.run.protocol import RECEIVER, SENDER, RecvAction, RecvEvent, RecvState, SendAction, SendEvent, SendState
 
 EARLY_FRAMES_MAX = 4096
-_SENDER = tuple(tuple(SENDER[s][e] for e in SendEvent) for s in SendState)
-_RECEIVER = tuple(tuple(RECEIVER[s][e] for e in RecvEvent) for s in RecvState)
+_TERMINALS = (End, Error)
 
 Buffers = tuple[bytes | memoryview, ...]
 
@@ -99,9 +98,9 @@ class Sender:
 
     def apply(self, event: SendEvent, frame: Frame | None = None) -> None:
         """Looks the event up and does what the table says."""
-        self.state, actions = _SENDER[self.state][event]
+        self.state, actions = _SEND_STEPS[self.state][event]
         for action in actions:
-            self._act(action, frame)
+            action(self, frame)
 
     def open(self, frame: frames.Open) -> None:
         """Opens the stream."""
@@ -176,29 +175,61 @@ class Sender:
         if self.state is SendState.DRAINING and not self._loans:
             self.apply(SendEvent.SETTLED)
 
-    def _act(self, action: SendAction, frame: Frame | None) -> None:
-        if action is SendAction.SEND_DATA and type(frame) is Data:
+    def _emit(self, frame: Frame | None) -> None:
+        if frame is not None:
+            self._node.emit(self.peer, frame)
+
+    def _send_data(self, frame: Frame | None) -> None:
+        if isinstance(frame, Data):
             self._seq = frame.seq
             self._sent += frame.size
             self._node.emit(self.peer, frame)
-        elif action is SendAction.TAKE_CREDIT and type(frame) is Credit:
+
+    def _take_credit(self, frame: Frame | None) -> None:
+        if isinstance(frame, Credit):
             self._credited = max(self._credited, frame.total_bytes)
             while self._loans and self._loans[0][0] <= self._credited:
                 self._node.memory.free(self._loans.popleft()[1])
-        elif action is SendAction.FREE:
-            self.waiting.clear()
-            while self._loans:
-                self._node.memory.free(self._loans.popleft()[1])
-        elif action is SendAction.SEND_CANCEL:
-            self._node.emit(self.peer, Cancel(self.key))
-        elif action is SendAction.SEND_ACK:
-            self._node.emit(self.peer, CancelAck(self.key))
-        elif action in {SendAction.TELL_CANCELLED, SendAction.TELL_LOST}:
-            self._node.sender_told(self, action is SendAction.TELL_LOST)
-        elif action is SendAction.REJECT:
-            raise RuntimeError(f"stream {self.key}: {frame!r} isn't allowed in {self.state.name}")
-        elif frame is not None:
-            self._node.emit(self.peer, frame)
+
+    def _free(self, _: Frame | None) -> None:
+        self.waiting.clear()
+        while self._loans:
+            self._node.memory.free(self._loans.popleft()[1])
+
+    def _send_cancel(self, _: Frame | None) -> None:
+        self._node.emit(self.peer, Cancel(self.key))
+
+    def _send_ack(self, _: Frame | None) -> None:
+        self._node.emit(self.peer, CancelAck(self.key))
+
+    def _tell_cancelled(self, _: Frame | None) -> None:
+        self._node.sender_told(self, lost=False)
+
+    def _tell_lost(self, _: Frame | None) -> None:
+        self._node.sender_told(self, lost=True)
+
+    def _reject(self, frame: Frame | None) -> None:
+        raise RuntimeError(f"stream {self.key}: {frame!r} isn't allowed in {self.state.name}")
+
+
+_SEND_ACTIONS: dict[SendAction, Callable[[Sender, Frame | None], None]] = {
+    SendAction.SEND_OPEN: Sender._emit,
+    SendAction.SEND_DATA: Sender._send_data,
+    SendAction.SEND_END: Sender._emit,
+    SendAction.SEND_ERROR: Sender._emit,
+    SendAction.SEND_CANCEL: Sender._send_cancel,
+    SendAction.SEND_ACK: Sender._send_ack,
+    SendAction.TAKE_CREDIT: Sender._take_credit,
+    SendAction.FREE: Sender._free,
+    SendAction.TELL_CANCELLED: Sender._tell_cancelled,
+    SendAction.TELL_LOST: Sender._tell_lost,
+    SendAction.REJECT: Sender._reject,
+}
+# The table with its actions looked up: what `apply` walks for every frame.
+_SEND_STEPS = tuple(
+    tuple((state, tuple(_SEND_ACTIONS[action] for action in actions)) for state, actions in row)
+    for row in (tuple(SENDER[s][e] for e in SendEvent) for s in SendState)
+)
 
 
 class ReceiverOwner(Protocol):
@@ -279,9 +310,9 @@ class Receiver:
 
     def apply(self, event: RecvEvent, frame: Data | End | Error | None = None) -> None:
         """Looks the event up and does what the table says."""
-        self.state, actions = _RECEIVER[self.state][event]
+        self.state, actions = _RECV_STEPS[self.state][event]
         for action in actions:
-            self._act(action, frame)
+            action(self, frame)
 
     def take(self, frame: Data | End | Error) -> None:
         """A frame of the sequence: acts on it, and on those that waited for it."""
@@ -334,21 +365,51 @@ class Receiver:
             self.owed = True
             self._node.receiver_owes(self)
 
-    def _act(self, action: RecvAction, frame: Data | End | Error | None) -> None:
-        if action is RecvAction.DELIVER and type(frame) is Data:
+    def _deliver(self, frame: Data | End | Error | None) -> None:
+        if isinstance(frame, Data):
             loan = _Loan(self, frame.size, frame.offset != frames.INLINE)
             self._loans.append(loan)
             self._node.deliver(self, frame, loan.release)
-        elif action in {RecvAction.TELL_END, RecvAction.TELL_ERROR} and isinstance(frame, End | Error):
+
+    def _tell_end(self, frame: Data | End | Error | None) -> None:
+        if isinstance(frame, _TERMINALS):
             self._node.receiver_ended(self, frame)
-        elif action is RecvAction.DROP:
-            for loan in self._loans:
-                loan.released = True
-            self._loans.clear()
-            self._early.clear()
-        elif action is RecvAction.SEND_CANCEL:
-            self._node.emit(self.peer, Cancel(self.key))
-        elif action is RecvAction.SEND_ACK:
-            self._node.emit(self.peer, CancelAck(self.key))
-        elif action in {RecvAction.TELL_CANCELLED, RecvAction.TELL_LOST}:
-            self._node.receiver_told(self, action is RecvAction.TELL_LOST)
+
+    def _drop(self, _: Data | End | Error | None) -> None:
+        for loan in self._loans:
+            loan.released = True
+        self._loans.clear()
+        self._early.clear()
+
+    def _send_cancel(self, _: Data | End | Error | None) -> None:
+        self._node.emit(self.peer, Cancel(self.key))
+
+    def _send_ack(self, _: Data | End | Error | None) -> None:
+        self._node.emit(self.peer, CancelAck(self.key))
+
+    def _tell_cancelled(self, _: Data | End | Error | None) -> None:
+        self._node.receiver_told(self, lost=False)
+
+    def _tell_lost(self, _: Data | End | Error | None) -> None:
+        self._node.receiver_told(self, lost=True)
+
+    def _nothing(self, _: Data | End | Error | None) -> None:
+        """The stream as such has nothing to do; its node acts on what it sees, or nobody needs to."""
+
+
+_RECV_ACTIONS: dict[RecvAction, Callable[[Receiver, Data | End | Error | None], None]] = {
+    RecvAction.TELL_OPEN: Receiver._nothing,
+    RecvAction.DELIVER: Receiver._deliver,
+    RecvAction.TELL_END: Receiver._tell_end,
+    RecvAction.TELL_ERROR: Receiver._tell_end,
+    RecvAction.DISCARD: Receiver._nothing,
+    RecvAction.DROP: Receiver._drop,
+    RecvAction.SEND_CANCEL: Receiver._send_cancel,
+    RecvAction.SEND_ACK: Receiver._send_ack,
+    RecvAction.TELL_CANCELLED: Receiver._tell_cancelled,
+    RecvAction.TELL_LOST: Receiver._tell_lost,
+}
+_RECV_STEPS = tuple(
+    tuple((state, tuple(_RECV_ACTIONS[action] for action in actions)) for state, actions in row)
+    for row in (tuple(RECEIVER[s][e] for e in RecvEvent) for s in RecvState)
+)

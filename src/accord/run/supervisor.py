@@ -10,12 +10,12 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from accord.run import process
-from accord.run.control import Broken, Down, Finished, Ready, Spans, Stop, Trace, Up
+from accord.run.control import Broken, Down, Finished, Forget, Ready, Spans, Stop, Trace, Up
 from accord.run.linking import link_door, link_peers, neighbours, touches_door
 from accord.run.ports import EngineSpec
 from accord.run.process import Child
@@ -131,6 +131,12 @@ class Supervisor:
         child = self._children[node_id]
         child.health = Health.DRAINING
         self._say(child, Stop(), [])
+
+    def forget(self, rid: int, nodes: Iterable[int]) -> None:
+        """Tells replicas that a request is over."""
+        for node_id in nodes:
+            if (child := self._children.get(node_id)) is not None:
+                self._say(child, Forget(rid=rid), [])
 
     async def stop(self) -> None:
         """Ends every replica: asked first, killed after `STOP_S_MAX`."""
@@ -263,9 +269,9 @@ class Supervisor:
         now = time.monotonic_ns()
         for child in self.children:
             reading = child.page.read()
-            if child.health is Health.READY and reading.activity is Activity.BUSY:
-                if now - reading.since_ns > STEP_S_MAX * 1e9:
-                    os.kill(child.popen.pid, signal.SIGKILL)
+            inside = child.health is Health.READY and reading.activity is Activity.BUSY
+            if inside and now - reading.since_ns > STEP_S_MAX * 1e9:
+                os.kill(child.popen.pid, signal.SIGKILL)
         if self._hooks.any_active():
             self.watch()
 

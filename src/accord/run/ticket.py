@@ -31,10 +31,12 @@ class Launch:
     """One attempt at a request: a replayed request has more than one. `nodes` have not let go of it yet."""
 
     rid: int
+    route_nodes: frozenset[int]
     nodes: set[int]
     started_ns: int
     at_door: bool = True
     over: bool = False
+    ended_ns: int = 0
     usage: Usage | None = None
     rows: list[tuple[int, Row]] = field(default_factory=list)
 
@@ -43,8 +45,9 @@ class LiveTicket:
     """Implements the `Ticket` port. `taken` is called when credit has been given back."""
 
     __slots__ = (
-        "_end", "_held", "_on_cancel", "_on_taken", "_told", "_waiter", "arrived_ns", "attempts",
-        "audio_out_s", "edges", "first_audio_ns", "first_text_ns", "last_text_ns", "launch", "launches_open", "request", "size_bytes", "visible",
+        "_end", "_held", "_on_cancel", "_on_taken", "_told", "_waiter", "arrived_ns", "attempts", "audio_out_s",
+        "edges", "first_audio_ns", "first_text_ns", "last_text_ns", "launch", "launches_open", "request", "size_bytes",
+        "visible",
     )  # fmt: skip
 
     def __init__(

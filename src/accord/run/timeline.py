@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from accord.run.attribution import ACTIVITIES
-from accord.run.control import Spans
+from accord.run.control import Span, Spans
 from accord.terms.graph import DOOR, StageGraph
 from accord.terms.request import StageSpan
 
@@ -66,22 +66,24 @@ def chrome_trace(names: Mapping[int, str], spans: Mapping[int, Spans], traces: t
     events: list[dict[str, object]] = []
     for node, name in names.items():
         events.append(_named(node, f"replica {name}"))
-        for span in spans[node].spans if node in spans else ():
-            events.append(
-                {
-                    "ph": "X",
-                    "name": ACTIVITIES[span.activity].value,
-                    "cat": "activity",
-                    "pid": node,
-                    "tid": 1,
-                    "ts": span.start_ns / 1e3,
-                    "dur": span.length_ns / 1e3,
-                }
-            )
+        if node in spans:
+            events.extend(_activity_event(node, span) for span in spans[node].spans)
     events.append(_named(_REQUESTS_PID, "requests"))
     for trace in traces:
         events.extend(_request_events(trace))
     return msgspec.json.encode({"displayTimeUnit": "ms", "traceEvents": events})
+
+
+def _activity_event(node: int, span: Span) -> dict[str, object]:
+    return {
+        "ph": "X",
+        "name": ACTIVITIES[span.activity].value,
+        "cat": "activity",
+        "pid": node,
+        "tid": 1,
+        "ts": span.start_ns / 1e3,
+        "dur": span.length_ns / 1e3,
+    }
 
 
 def _named(pid: int, name: str) -> dict[str, object]:

@@ -103,7 +103,7 @@ class Done:
     """The request ended well."""
 
     usage: Usage
-    spans: tuple[StageSpan, ...]
+    spans: tuple[StageSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,6 +152,11 @@ def milliseconds(seconds: float) -> float:
     return seconds * 1e3
 
 
+def megabytes(size_bytes: int) -> float:
+    """Bytes -> MB, a million bytes, as downloads are counted."""
+    return size_bytes / 1e6
+
+
 def seconds_of_ns(nanoseconds: int) -> float:
     """Nanoseconds of a monotonic clock -> seconds."""
     return nanoseconds / 1e9

@@ -65,9 +65,11 @@ class KvPool:
     def leave(self, slot: int) -> None:
         """Ends a lease but keeps what may be reused, until the room is wanted."""
         held = self._slots[slot]
+        if not self._model.shape.reuse:
+            return self.drop(slot)
         self._clock += 1
         held.live, held.blocks, held.used_at = False, self._blocks(len(held.tokens)), self._clock
-        self._model.free(slot, len(held.tokens))
+        return self._model.free(slot, len(held.tokens))
 
     def drop(self, slot: int) -> None:
         """Ends a lease and gives its memory back."""
@@ -80,7 +82,7 @@ class KvPool:
     def _best(self, prompt: Sequence[int]) -> tuple[int, int]:
         """The slot with the longest usable beginning. Two tokens at least stay to be computed, because
         engines compute single rows by other kernels than runs, which rounds otherwise."""
-        limit = max(0, len(prompt) - 2)
+        limit = max(0, len(prompt) - 2) if self._model.shape.reuse else 0
         shared = [_common(prompt, slot.tokens, limit) // self._align * self._align for slot in self._slots]
         best = max(range(len(shared)), key=lambda index: (shared[index], not self._slots[index].live, -index))
         return best, shared[best]

@@ -19,7 +19,8 @@ class ModelShape:
     """What a loaded model can hold.
 
     One request has at most `context_tokens`. `slots` requests may hold KV at once, and together they hold at
-    most `blocks` blocks of `block_tokens` tokens. `prefill_tokens` is the longest run of a row.
+    most `blocks` blocks of `block_tokens` tokens. `prefill_tokens` bounds the prompt tokens of one `forward`.
+    `reuse`: whether KV may be copied between slots, and kept for a prompt that begins alike.
     """
 
     context_tokens: int
@@ -27,6 +28,7 @@ class ModelShape:
     block_tokens: int
     blocks: int
     prefill_tokens: int
+    reuse: bool = True
 
     def __post_init__(self) -> None:
         if self.slots < 1 or not 2 <= self.context_tokens <= self.blocks * self.block_tokens:

@@ -28,43 +28,46 @@ def load(spec: EngineSpec) -> Engine:
 
 
 class NoopEngine:
-    """Sends each chunk on as it came. All work is done in `feed`; a step only hands it over."""
+    """Sends each chunk on as it came. A blocked job's chunks stay unreleased: its sender has to wait."""
 
     def __init__(self, out: Payload | None) -> None:
         self._out = out
-        self._ready: list[Output] = []
+        self._queue: list[tuple[int, Chunk | None]] = []
 
     def feed(self, job: Job, chunk: Chunk | None) -> None:
-        """Copies the chunk and releases it, or ends the job."""
-        if chunk is None:
-            self._ready.append(JobDone(request_id=job.request_id))
-            return
-        data = bytes(chunk.data)
-        chunk.release()
-        self._ready.append(
-            Emission(
-                request_id=job.request_id,
-                payload=self._out or chunk.payload,
-                buffers=(data,),
-                index=chunk.index,
-                meta=chunk.meta,
-            )
-        )
+        """Queues the chunk, or the end."""
+        self._queue.append((job.request_id, chunk))
 
     def step(self, blocked: Set[int]) -> Step:
-        """Everything that is ready, but for the blocked."""
-        ready = self._ready
-        if not ready:
+        """Everything that is queued, but for the blocked."""
+        queue = self._queue
+        if not queue:
             return Step()
-        self._ready = []
+        self._queue = []
         if blocked:
-            self._ready = [output for output in ready if output.request_id in blocked]
-            ready = [output for output in ready if output.request_id not in blocked]
-        return Step(outputs=ready, worked=[output.request_id for output in ready])
+            self._queue = [item for item in queue if item[0] in blocked]
+            queue = [item for item in queue if item[0] not in blocked]
+        return Step(outputs=[self._output(*item) for item in queue], worked=[item[0] for item in queue])
 
     def cancel(self, request_id: int) -> None:
-        """Drops what was ready."""
-        self._ready = [output for output in self._ready if output.request_id != request_id]
+        """Drops what was queued."""
+        for number, chunk in self._queue:
+            if number == request_id and chunk is not None:
+                chunk.release()
+        self._queue = [item for item in self._queue if item[0] != request_id]
+
+    def _output(self, request_id: int, chunk: Chunk | None) -> Output:
+        if chunk is None:
+            return JobDone(request_id=request_id)
+        data = bytes(chunk.data)
+        chunk.release()
+        return Emission(
+            request_id=request_id,
+            payload=self._out or chunk.payload,
+            buffers=(data,),
+            index=chunk.index,
+            meta=chunk.meta,
+        )
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ class Voice:
         from hibari.tts import ASSETS
         from hibari.voices import DEFAULT, voice_path
 
-        self._session = open_session(Path(voice_path(DEFAULT)), threads=threads)
+        self._session = open_session(Path(voice_path(DEFAULT)), threads=threads, arena=False)
         self._ids: dict[str, int] = json.loads((Path(ASSETS) / "vocab.json").read_text(encoding="utf-8"))
         self._g2p = G2P()
         # The first word that is in no dictionary loads a model of its own, and the first run fills caches.

@@ -1,11 +1,12 @@
 """Engine `llamacpp`: any GGUF through llama.cpp, by the cyllama binding.
 
 In: an EngineSpec whose assets hold one GGUF. Out: an `ArEngine`.
-Invariant: a KV slot is a sequence id of one unified cache. llama.cpp's kernels round by batch size, so in
-deterministic mode every row is a call of its own.
+Invariant: a KV slot is a sequence id. llama.cpp rounds by batch size and by where in the cache a token lies,
+so in deterministic mode every row is a call of its own, and every slot has its own equal part of the cache.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from accord.terms.errors import BrokenEdge
 if TYPE_CHECKING:
     from cyllama.llama.llama_cpp import LlamaContext, LlamaModel
 
-_BLOCK_TOKENS = 32  # llama.cpp rounds the cache up to more than this
+_BLOCK_TOKENS = 256  # llama.cpp pads a sequence's part of the cache to this
 _VALUE_BYTES = 2  # its cache is float16
 
 
@@ -52,19 +53,20 @@ class LlamaCpp:
         from cyllama.llama import llama_cpp as binding
 
         head_width = weights.n_embd // weights.n_head
-        self._shape = shape_of(
+        shape = shape_of(
             spec,
             token_bytes=2 * weights.n_layer * weights.n_head_kv * head_width * _VALUE_BYTES,
             context_tokens=min(weights.n_ctx_train, options.context_tokens),
             block_tokens=_BLOCK_TOKENS,
             prefill_tokens=options.prefill_tokens,
         )
+        self._shape = _parted(shape) if spec.deterministic else shape
         self._alone = spec.deterministic
         self._batch_tokens = self._shape.slots + self._shape.prefill_tokens
         settings = binding.LlamaContextParams()
         settings.n_ctx = self._shape.blocks * _BLOCK_TOKENS
         settings.n_seq_max = self._shape.slots
-        settings.kv_unified = True
+        settings.kv_unified = not spec.deterministic
         settings.n_batch = settings.n_ubatch = self._batch_tokens
         settings.n_threads = settings.n_threads_batch = spec.threads
         try:
@@ -141,6 +143,14 @@ class LlamaCppText:
     def piece(self, token: int) -> bytes | None:
         """Control tokens that don't end the answer are empty."""
         return None if token in self._ends else self._pieces[token]
+
+
+def _parted(shape: ModelShape) -> ModelShape:
+    """The same budget in equal parts, one a slot. A budget too small for that has fewer slots."""
+    slots = min(shape.slots, shape.blocks)
+    blocks = min(shape.blocks // slots, shape.context_tokens // _BLOCK_TOKENS)
+    context = blocks * _BLOCK_TOKENS
+    return replace(shape, slots=slots, context_tokens=context, blocks=slots * blocks, reuse=False)
 
 
 def _open(source: Path) -> "LlamaModel":

@@ -48,7 +48,9 @@ def load(spec: EngineSpec) -> Engine:
     """Builds or finds the graph, loads it, and runs it once so that the first request finds it warm."""
     options = read_options(spec, Options)
     source = find_gguf(spec)
-    pack = open_pack(source, Path(options.cache_dir) if options.cache_dir else Path(spec.assets[0][1]).parent / ".graphs")
+    pack = open_pack(
+        source, Path(options.cache_dir) if options.cache_dir else Path(spec.assets[0][1]).parent / ".graphs"
+    )
     model = OrtLlama(pack, spec, options)
     return ArEngine(model, GgufText(pack.folder, pack.text, system=options.system), deterministic=spec.deterministic)
 
