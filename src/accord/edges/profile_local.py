@@ -42,13 +42,18 @@ def stage_speeds(
     The first call takes a few seconds a stage, later ones read `home/profiles`. BrokenEdge if a stage
     can't be loaded or fails on its sample.
     """
-    kept = home / "profiles" / f"{profile_key(model, machine)}.json"
+    kept = _kept(model, machine, home)
     found = _read(kept, model)
     if found is not None:
         return found
     measured = _measure_all(model, thread_counts(machine), home=home, assets=assets, progress=progress)
     _write(kept, measured)
     return measured
+
+
+def forget(model: Model, *, machine: Machine, home: Path) -> None:
+    """Makes the next call measure again."""
+    _kept(model, machine, home).unlink(missing_ok=True)
 
 
 def thread_counts(machine: Machine) -> tuple[int, ...]:
@@ -72,6 +77,10 @@ def profile_key(model: Model, machine: Machine) -> str:
         ],
     )
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:24]
+
+
+def _kept(model: Model, machine: Machine, home: Path) -> Path:
+    return home / "profiles" / f"{profile_key(model, machine)}.json"
 
 
 def _measure_all(

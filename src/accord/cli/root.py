@@ -1,0 +1,121 @@
+"""The root of the command line: which verbs there are, and how a command ends.
+
+In: arguments. Out: an exit status: 0 done, 1 refused, 2 bad input, 3 a broken edge, 130 interrupted.
+Invariant: users see one plain message and no traceback, save for bugs; a verb's code is imported only when
+it is called.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from accord import __version__
+from accord.terms.errors import AccordError, BadInput
+
+
+def _plan() -> click.Command:
+    from accord.cli.plan import plan
+
+    return plan
+
+
+def _explain() -> click.Command:
+    from accord.cli.explain import explain
+
+    return explain
+
+
+def _demo() -> click.Command:
+    from accord.cli.demo import demo
+
+    return demo
+
+
+def _up() -> click.Command:
+    from accord.cli.up import up
+
+    return up
+
+
+_VERBS: dict[str, tuple[str, Callable[[], click.Command]]] = {
+    "demo": ("Do the main job once: a spoken question, a streamed and spoken answer.", _demo),
+    "up": ("Plan an intent, run it, and serve it until stopped.", _up),
+    "plan": ("Show what an intent becomes on this machine, or why it can't be met.", _plan),
+    "explain": ("Say in words what a plan promises and stands on.", _explain),
+}
+
+
+class _Verbs(click.Group):
+    """Imports a verb when it is called, so that `accord --help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        row = _VERBS.get(cmd_name)
+        return row[1]() if row else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (words, _) in _VERBS.items()])
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="accord")
+def root() -> None:
+    """Declare the intent of an AI inference service; Accord delivers the result."""
+
+
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs one command and ends the process."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        status = _status(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our words has gone; nothing can be said any more, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status)
+
+
+def _status(given: list[str]) -> int:
+    as_json = "--json" in given
+    try:
+        result = root.main(args=given, prog_name="accord", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        if as_json:
+            _print_json({"error": {"kind": "BadInput", "field": "arguments", "text": error.format_message()}})
+        else:
+            error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("\n  Stopped; nothing is left running.", err=True)
+        return 130
+    except AccordError as error:
+        if as_json:
+            fields = {"field": error.field, "fix": error.fix} if isinstance(error, BadInput) else {}
+            _print_json({"error": {"kind": type(error).__name__, "text": str(error), **fields}})
+        else:
+            click.echo(f"  {error}", err=True)
+        return error.exit_status
+
+
+def _print_json(value: dict[str, dict[str, str]]) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def _terminated(_signum: int, _frame: FrameType | None) -> None:
+    """A polite request to end is an interrupt: everything that runs is closed on the way out."""
+    raise KeyboardInterrupt
