@@ -6,6 +6,7 @@ them; what isn't fairly sure is left out, and said to be.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -39,6 +40,13 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     characters_max: Annotated[int, msgspec.Meta(ge=0)] = 600
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Eye:
+    labeller: Labeller
+    reader: TextReader
+    options: _Options
+
+
 def load(spec: EngineSpec) -> Engine:
     """A PlainEngine over the three packages named above.
 
@@ -55,7 +63,7 @@ def load(spec: EngineSpec) -> Engine:
         side_max=options.text_side_max,
         lines_max=options.lines_max,
     )
-    return PlainEngine(partial(_work, labeller, reader, options))
+    return PlainEngine(partial(_work, _Eye(labeller=labeller, reader=reader, options=options)))
 
 
 def describe(labels: Sequence[Label], lines: Sequence[Line], *, characters_max: int = 600) -> str:
@@ -85,7 +93,7 @@ def _written(lines: Sequence[Line], characters_max: int) -> str:
     return f'The text in it reads: "{text}".'
 
 
-def _work(labeller: Labeller, reader: TextReader, options: _Options, job: Job, inbox: Inbox) -> Work:
+def _work(eye: _Eye, job: Job, inbox: Inbox) -> Work:
     while True:
         chunk = inbox.take()
         if chunk is None:
@@ -95,16 +103,16 @@ def _work(labeller: Labeller, reader: TextReader, options: _Options, job: Job, i
             continue
         index, data = chunk.index, bytes(chunk.data)
         chunk.release()
-        picture = open_picture(data, side_max=_PICTURE_SIDE_MAX, pixels_max=options.pixels_max)
-        labels = labeller.labels(picture)
+        picture = open_picture(data, side_max=_PICTURE_SIDE_MAX, pixels_max=eye.options.pixels_max)
+        labels = eye.labeller.labels(picture)
         yield ()
-        boxes = reader.find(picture)
+        boxes = eye.reader.find(picture)
         yield ()
         lines: list[Line] = []
         for box in boxes:
-            line = reader.read(picture, box)
+            line = eye.reader.read(picture, box)
             if line is not None:
                 lines.append(line)
             yield ()
-        text = describe(labels, lines, characters_max=options.characters_max).encode()
+        text = describe(labels, lines, characters_max=eye.options.characters_max).encode()
         yield (Emission(request_id=job.request_id, payload=Payload.TEXT, index=index, buffers=(text,)),)
