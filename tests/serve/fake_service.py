@@ -99,22 +99,23 @@ class FakeTicket:
         await self._ready.put(Done(usage=self._script.usage, spans=(span,)))
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while self.last is None:
+        ended = False
+        while not ended:
             event = await self._ready.get()
-            if not isinstance(event, Output):
-                self._end(event)
+            ended = not isinstance(event, Output)
+            if ended:
+                self.last = event
             yield event
-
-    def _end(self, event: Event) -> None:
-        self.last = event
 
     def cancel(self) -> None:
         if self.last is not None:
             return
         self.cancelled = True
         self._producer.cancel()
-        failed = Failed(code=ErrorCode.CANCELLED, text="cancelled by the client")
-        self._end(failed)
+        while not self._ready.empty():
+            self._ready.get_nowait()
+        self.last = Failed(code=ErrorCode.CANCELLED, text="cancelled by the client")
+        self._ready.put_nowait(self.last)
 
 
 class FakeService:

@@ -64,8 +64,14 @@ class _ErrorReply(msgspec.Struct, frozen=True, kw_only=True):
 
 def problem_json(problem: Problem) -> bytes:
     """The error body, in the OpenAI API's shape."""
-    body = _ErrorBody(message=problem.text, type=problem.kind, param=problem.param, code=problem.code)
+    param = None if problem.param is None else utf8(problem.param)
+    body = _ErrorBody(message=utf8(problem.text), type=problem.kind, param=param, code=problem.code)
     return msgspec.json.encode(_ErrorReply(error=body))
+
+
+def utf8(text: str) -> str:
+    """The text without what UTF-8 can't say: aiohttp reads odd bytes of headers as lone surrogates."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def problem_response(problem: Problem) -> web.Response:

@@ -7,11 +7,12 @@ once the block has ended, no connection, task or socket of the door is left, wha
 import asyncio
 import errno
 import socket
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from aiohttp import web
+from aiohttp import BadContentDispositionHeader, BadContentDispositionParam, web
 
 from accord.run.ports import Service
 from accord.serve.app import make_app
@@ -43,6 +44,7 @@ async def serve(service: Service, config: DoorConfig) -> AsyncIterator[Bound]:
 
     At the end it stops accepting, lets open requests go on for `close_s_max`, then cancels them.
     """
+    _hush()
     listener = await _listen(config)
     app = make_app(service, config)
     runner = web.AppRunner(
@@ -64,6 +66,15 @@ async def serve(service: Service, config: DoorConfig) -> AsyncIterator[Bound]:
     finally:
         await runner.cleanup()
         listener.close()
+
+
+def _hush() -> None:
+    """Lets a broken form be an answer to its sender and nothing else.
+
+    aiohttp also warns of it, and Python keeps every distinct warning: a way for strangers to fill memory.
+    """
+    for category in (BadContentDispositionHeader, BadContentDispositionParam):
+        warnings.filterwarnings("ignore", category=category)
 
 
 async def _listen(config: DoorConfig) -> socket.socket:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Meta
 
 from accord.serve.bodies import Lease, body_deadline, check_framing
@@ -19,13 +20,15 @@ from accord.serve.config import DoorConfig
 from accord.serve.door import DOOR, EXCHANGE, Door
 from accord.serve.media import check_audio
 from accord.serve.parse import convert_form
-from accord.serve.problems import Turned, problem_of_failed, refused, wrong_model
+from accord.serve.problems import Turned, problem_of_failed, refused, utf8, wrong_model
 from accord.serve.relay import Events, Wire, gather, submitted
 from accord.terms.errors import BadInput
 from accord.terms.request import Done, Failed, Output, Params, Part, Request, Usage
 
 _FIELDS_MAX = 32
 _FIELD_BYTES_MAX = 64 << 10
+# What aiohttp's reader of forms was seen or is documented to raise over a broken one.
+_BROKEN_FORM = (HttpProcessingError, ValueError, AssertionError, LookupError, EOFError, RuntimeError)
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -127,8 +130,8 @@ async def _parts(request: web.Request, lease: Lease) -> AsyncIterator[tuple[str,
             while piece := await part.read_chunk(1 << 16):
                 lease.grow(len(piece))
                 data += piece
-            yield part.name[:80], bytes(data)
-    except (ValueError, AssertionError, LookupError, EOFError, RuntimeError) as error:
+            yield utf8(part.name[:80]), bytes(data)
+    except _BROKEN_FORM as error:
         raise BadInput(
             field="body",
             value="(the form)",
