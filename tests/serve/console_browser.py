@@ -12,10 +12,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest_asyncio
-from playwright.async_api import Browser, Page, ViewportSize, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright, expect
 
-from accord.terms.graph import Payload
-from accord.terms.request import Done, FinishReason, Output, Usage
+from tests.serve.fake_service import Script, Step, sound, text
 
 FLAGS = [
     "--headless",
@@ -33,23 +32,20 @@ DESK = ViewportSize(width=1280, height=800)
 PHONE = ViewportSize(width=390, height=844)
 TEXT = ("The capital of France", " is Paris.")
 CHUNK_FRAMES = 2400  # 0.1 s at 24 kHz
+LEVEL = 500
+PATIENCE_MS = 20_000  # how long a loaded machine may take; nothing is judged by it
 
 
-def text(data: str, index: int) -> Output:
-    return Output(edge="text", payload=Payload.TEXT, index=index, data=data.encode())
-
-
-def sound(index: int) -> Output:
-    return Output(edge="speech", payload=Payload.PCM, index=index, data=struct.pack("<h", 500) * CHUNK_FRAMES)
-
-
-def spoken_answer() -> tuple[Output | Done, ...]:
-    usage = Usage(prompt_tokens=20, completion_tokens=9, finish_reason=FinishReason.STOP)
-    return (text(TEXT[0], 0), sound(0), text(TEXT[1], 1), sound(1), sound(2), Done(usage=usage, spans=()))
+def spoken_answer(*, then: tuple[Step, ...] = ()) -> Script:
+    """TEXT, and three chunks of sound, each 0.1 s long and of one level."""
+    one, two, three = sound(*[struct.pack("<h", LEVEL) * CHUNK_FRAMES] * 3)
+    first, second = text(*TEXT)
+    return Script(steps=(first, one, second, two, three, *then))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     # None lets Playwright look for a browser of its own, and say how to get one.
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     async with async_playwright() as playwright:
@@ -75,7 +71,7 @@ async def opened(
         "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
     )
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENCE_MS)
     try:
         await page.goto(url)
         yield page

@@ -1,24 +1,19 @@
-"""A service of a known script, and the page's own server in front of it, for tests of the console.
+"""The fake service with clocks that go on, and the door in front of it, for tests of the console.
 
-In: snapshots and outputs that a test sets. Out: a URL to open in a browser. Invariant: what the page
+In: a script, and how the clocks go. Out: a URL to open in a browser. Invariant: what the page
 shows can be compared with what the test put in, since nothing here computes or measures anything.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-
-from aiohttp import web
+from dataclasses import replace
 
 from accord.models.embedded import graph
-from accord.serve.app import make_app
 from accord.serve.config import DoorConfig
-from accord.terms.errors import Overloaded
-from accord.terms.graph import StageGraph
+from accord.serve.server import serve
 from accord.terms.intent import Metric, Objective
-from accord.terms.request import Done, Event, Request, Usage
 from accord.terms.status import Activity, Health, ObjectiveStatus, ReplicaStatus, ServiceStatus, Totals
+from tests.serve.fake_service import FakeService, Script
 
 REPLICAS = (("recognizer", 0), ("vision", 0), ("language", 0), ("language", 1), ("acoustic", 0), ("vocoder", 0))
 
@@ -75,68 +70,30 @@ def snapshot(at: int, replicas: tuple[ReplicaStatus, ...]) -> ServiceStatus:
     )
 
 
-@dataclass(eq=False)
-class ScriptedTicket:
-    """Plays the events; after `hold_after` of them it waits until it is cancelled."""
+class LivelyService(FakeService):
+    """The scripted service, with clocks: each snapshot is one second after the last and adds `pace` to them."""
 
-    events: tuple[Event, ...]
-    hold_after: int | None
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        for index, event in enumerate(self.events):
-            if index == self.hold_after:
-                await self.cancelled.wait()
-                return
-            yield event
-
-    def cancel(self) -> None:
-        self.cancelled.set()
-
-
-@dataclass(eq=False)
-class ScriptedService:
-    """A `Service` (run/ports.py): each snapshot is one second after the last."""
-
-    events: tuple[Event, ...] = (Done(usage=Usage(), spans=()),)
-    hold_after: int | None = None
-    full: Overloaded | None = None
-    ready: bool = True
-    requests: list[Request] = field(default_factory=list)
-    tickets: list[ScriptedTicket] = field(default_factory=list)
-    at: int = 0
-    pace: dict[str, Pace] = field(default_factory=PACE.copy)
-    clocks: dict[str, Pace] = field(default_factory=dict)
-    graph: StageGraph = field(default_factory=graph)
-
-    async def submit(self, request: Request) -> ScriptedTicket:
-        if self.full is not None:
-            raise self.full
-        self.requests.append(request)
-        ticket = ScriptedTicket(self.events, self.hold_after)
-        self.tickets.append(ticket)
-        return ticket
+    def __init__(self, script: Script | None = None, *, ready: bool = True) -> None:
+        super().__init__(script, ready=ready)
+        self.at = 0
+        self.pace = PACE.copy()
+        self._clocks: dict[str, Pace] = {}
 
     def status(self) -> ServiceStatus:
         self.at += 1
         for stage, pace in self.pace.items():
-            before = self.clocks.get(stage, (1000.0, 2000.0, 3000.0, 4000.0, 5000.0))
+            before = self._clocks.get(stage, (1000.0, 2000.0, 3000.0, 4000.0, 5000.0))
             a, b, c, d, e = (clock + share for clock, share in zip(before, pace, strict=True))
-            self.clocks[stage] = (a, b, c, d, e)
+            self._clocks[stage] = (a, b, c, d, e)
         replicas = tuple(
-            replica(stage, number, pace=self.pace[stage], time_s=self.clocks[stage]) for stage, number in REPLICAS
+            replica(stage, number, pace=self.pace[stage], time_s=self._clocks[stage]) for stage, number in REPLICAS
         )
         return replace(snapshot(self.at, replicas), ready=self.ready, graph=self.graph)
 
 
 @asynccontextmanager
-async def console_at(service: ScriptedService, *, api_key: str | None = None, port: int = 0) -> AsyncIterator[str]:
+async def console_at(service: FakeService, *, api_key: str | None = None, port: int = 0) -> AsyncIterator[str]:
     """The door over `service`; gives the page's URL. `port` 0 takes any that is free."""
-    config = DoorConfig(model="embedded-omni", port=port, api_key=api_key)
-    runner = web.AppRunner(make_app(service, config), handler_cancellation=True, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, config.host, port).start()
-        yield f"http://{config.host}:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    config = DoorConfig(model="embedded-omni", port=port, api_key=api_key, close_s_max=1.0)
+    async with serve(service, config) as bound:
+        yield f"http://{config.host}:{bound.port}/"

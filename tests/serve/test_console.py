@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.serve import console_browser
 from tests.serve.console_browser import opened
-from tests.serve.console_server import REPLICAS, ScriptedService, console_at
+from tests.serve.console_server import REPLICAS, LivelyService, console_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 browser = console_browser.browser
@@ -30,7 +30,7 @@ async def bar_shares(page: Page, stage: str) -> list[float]:
 
 
 async def test_graph_shows_every_stage_replica_and_edge(browser: Browser, tmp_path: Path) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         for stage in ("recognizer", "vision", "language", "acoustic", "vocoder"):
             card = page.get_by_role("article", name=f"Stage {stage}")
             await expect(card).to_be_visible()
@@ -44,7 +44,7 @@ async def test_graph_shows_every_stage_replica_and_edge(browser: Browser, tmp_pa
 
 
 async def test_stages_flow_left_to_right_without_overlap(browser: Browser) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         boxes = {}
         for stage in ("recognizer", "vision", "language", "acoustic", "vocoder"):
             boxes[stage] = await page.locator(f'[data-stage="{stage}"]').bounding_box()
@@ -71,7 +71,7 @@ async def test_any_graph_is_laid_out_without_overlap(browser: Browser) -> None:
     """Boxes keep apart, and every line runs forward from its source's side to its target's."""
     graphs = [random_graph(seed) for seed in range(60)]
     room = {"main": 1200, "rail": 5, "gapMin": 74, "laneCross": 26, "itemGap": 14}
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         plans = await page.evaluate(
             """async ([graphs, room]) => {
               const { layout } = await import("/console/layout.js");
@@ -101,19 +101,19 @@ async def test_any_graph_is_laid_out_without_overlap(browser: Browser) -> None:
 
 
 async def test_shares_are_differences_between_snapshots(browser: Browser) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
+        await page.emulate_media(reduced_motion="reduce")  # the bar takes its widths at once
         bar = page.locator('[data-stage="acoustic"] .bar')
         await expect(bar).to_have_attribute("aria-label", "no measurement yet")
         await expect(bar).to_have_attribute(
             "aria-label", "busy 40%, starved 35%, blocked 20%, transferring 5%, idle 0%"
         )
-        await page.wait_for_timeout(800)  # the transition of the bar
         shares = await bar_shares(page, "acoustic")
         assert shares == pytest.approx([0.40, 0.35, 0.20, 0.05, 0.0], abs=0.03)
 
 
 async def test_shares_change_with_snapshots(browser: Browser) -> None:
-    service = ScriptedService()
+    service = LivelyService()
     async with console_at(service) as url, opened(browser, url) as page:
         bar = page.locator('[data-stage="vision"] .bar')
         await expect(bar).to_have_attribute("aria-label", re.compile("busy 0%.*idle 100%"))
@@ -123,7 +123,7 @@ async def test_shares_change_with_snapshots(browser: Browser) -> None:
 
 
 async def test_objectives_and_totals(browser: Browser) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         rows = page.locator("#objectives tr")
         await expect(rows.nth(0)).to_contain_text(re.compile("First text.*p50.*≤ 300 ms.*142 ms.*met.*128"))
         await expect(rows.nth(1)).to_contain_text(re.compile("First audio.*p99.*≤ 900 ms.*1.07 s.*missed.*128"))
@@ -135,7 +135,7 @@ async def test_objectives_and_totals(browser: Browser) -> None:
 
 async def test_says_when_the_service_is_gone_and_comes_back(browser: Browser) -> None:
     first = AsyncExitStack()
-    url = await first.enter_async_context(console_at(ScriptedService()))
+    url = await first.enter_async_context(console_at(LivelyService()))
     async with first, opened(browser, url, spoilt="net::ERR_") as page:
         state = page.locator("#connection-text")
         await expect(state).to_have_text("Live")
@@ -145,14 +145,15 @@ async def test_says_when_the_service_is_gone_and_comes_back(browser: Browser) ->
         await page.get_by_label("Your question").fill("Are you there?")
         await page.get_by_label("Your question").press("Enter")
         await expect(page.locator("#error")).to_contain_text("can't be reached")
-        async with console_at(ScriptedService(), port=int(url.rstrip("/").rsplit(":", 1)[1])):
+        async with page.expect_request("**/status/stream*"):
             await page.get_by_role("button", name="Try now").click()
-            await expect(state).to_have_text("Live")
+        async with console_at(LivelyService(), port=int(url.rstrip("/").rsplit(":", 1)[1])):
+            await expect(state).to_have_text("Live")  # by itself
             await expect(page.locator("#lost")).to_be_hidden()
 
 
 async def test_pauses_while_the_tab_is_hidden(browser: Browser) -> None:
-    service = ScriptedService()
+    service = LivelyService()
     async with console_at(service) as url, opened(browser, url) as page:
         await expect(page.locator("#connection-text")).to_have_text("Live")
         async with page.expect_event("requestfailed", predicate=lambda request: "status/stream" in request.url):
@@ -175,5 +176,5 @@ async def hide(page: Page, hidden: bool) -> None:
 
 
 async def test_a_service_that_starts_says_so(browser: Browser) -> None:
-    async with console_at(ScriptedService(ready=False)) as url, opened(browser, url) as page:
+    async with console_at(LivelyService(ready=False)) as url, opened(browser, url) as page:
         await expect(page.locator("#connection-text")).to_have_text("Starting")

@@ -16,10 +16,12 @@ from playwright.async_api import Browser, expect
 
 from accord.models.embedded import graph
 from accord.terms.errors import Overloaded
-from accord.terms.request import Done, ErrorCode, Failed, Usage
+from accord.terms.request import ErrorCode
 from tests.serve import console_browser
-from tests.serve.console_browser import TEXT, body_sent, opened, spoken_answer, text
-from tests.serve.console_server import ScriptedService, console_at
+from tests.serve.conftest import until
+from tests.serve.console_browser import LEVEL, TEXT, body_sent, opened, spoken_answer
+from tests.serve.console_server import LivelyService, console_at
+from tests.serve.fake_service import Script, Wait, fail, text
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 browser = console_browser.browser
@@ -42,12 +44,12 @@ def wav(rate_hz: int = 16_000) -> bytes:
 
 
 async def test_ask_by_text_streams_the_answer_and_schedules_its_sound(browser: Browser) -> None:
-    service = ScriptedService(events=spoken_answer())
+    service = LivelyService(spoken_answer())
     async with console_at(service) as url, opened(browser, url) as page:
         body = await body_sent(page, "What is the capital of France?")
         await expect(page.locator(".said")).to_have_text("".join(TEXT))
         await expect(page.locator(".note")).to_contain_text(
-            re.compile(r"first text .* · first audio .* · 0\.3 s of speech · 9 tokens · whole answer")
+            re.compile(r"first text .* · first audio .* · 0\.3 s of speech · 7 tokens · whole answer")
         )
         await expect(page.locator(".answer")).to_have_attribute("aria-busy", "false")
         await expect(page.get_by_label("Your question")).to_have_value("")
@@ -61,7 +63,7 @@ async def test_ask_by_text_streams_the_answer_and_schedules_its_sound(browser: B
 
 async def test_sound_is_gapless(browser: Browser) -> None:
     """Each chunk must start where the last one ends. The clock stands still, so none can come too late."""
-    async with console_at(ScriptedService(events=spoken_answer())) as url, opened(browser, url) as page:
+    async with console_at(LivelyService(spoken_answer())) as url, opened(browser, url) as page:
         await page.evaluate(
             """() => {
               window.starts = [];
@@ -77,13 +79,13 @@ async def test_sound_is_gapless(browser: Browser) -> None:
         await expect(page.locator(".note")).to_contain_text("whole answer")
         starts = await page.evaluate("window.starts")
     assert [duration for _, duration, _ in starts] == pytest.approx([0.1, 0.1, 0.1])
-    assert [level for _, _, level in starts] == pytest.approx([500 / 32768] * 3)
+    assert [level for _, _, level in starts] == pytest.approx([LEVEL / 32768] * 3)
     for (at, duration, _), (following, _, _) in pairwise(starts):
         assert following == pytest.approx(at + duration, abs=1e-9)
 
 
 async def test_without_speech_only_text_is_asked_for(browser: Browser) -> None:
-    service = ScriptedService(events=(text("Paris.", 0), Done(usage=Usage(completion_tokens=2), spans=())))
+    service = LivelyService(Script(steps=text("Paris.")))
     async with console_at(service) as url, opened(browser, url) as page:
         await page.get_by_label("speak the answer").uncheck()
         body = await body_sent(page, "Capital?")
@@ -94,7 +96,7 @@ async def test_without_speech_only_text_is_asked_for(browser: Browser) -> None:
 
 
 async def test_ask_by_picture(browser: Browser) -> None:
-    service = ScriptedService(events=spoken_answer())
+    service = LivelyService(spoken_answer())
     async with console_at(service) as url, opened(browser, url) as page:
         await page.locator("#file").set_input_files([{"name": "flag.png", "mimeType": "image/png", "buffer": PNG}])
         await expect(page.locator("#attached li")).to_contain_text("flag.png")
@@ -112,7 +114,7 @@ async def test_ask_by_picture(browser: Browser) -> None:
 
 async def test_a_picture_that_the_service_does_not_read_is_converted(browser: Browser) -> None:
     gif = base64.b64decode("R0lGODlhAQABAIAAAP8AAAAAACwAAAAAAQABAAACAkQBADs=")
-    async with console_at(ScriptedService(events=spoken_answer())) as url, opened(browser, url) as page:
+    async with console_at(LivelyService(spoken_answer())) as url, opened(browser, url) as page:
         await page.locator("#file").set_input_files([{"name": "dot.gif", "mimeType": "image/gif", "buffer": gif}])
         await expect(page.locator("#attached li")).to_contain_text("dot.gif")
         body = await body_sent(page, "")
@@ -123,7 +125,7 @@ async def test_a_picture_that_the_service_does_not_read_is_converted(browser: Br
 
 async def test_ask_by_dropped_sound_file(browser: Browser) -> None:
     """A WAV is sent as it is, even under a wrong type."""
-    service = ScriptedService(events=spoken_answer())
+    service = LivelyService(spoken_answer())
     async with console_at(service) as url, opened(browser, url) as page:
         await page.evaluate(
             """(data) => {
@@ -144,7 +146,7 @@ async def test_ask_by_dropped_sound_file(browser: Browser) -> None:
 
 async def test_recording_is_sent_as_wav(browser: Browser) -> None:
     """Chromium's fake microphone beeps; what leaves must be a WAV of 16-bit mono at 16 kHz."""
-    async with console_at(ScriptedService(events=spoken_answer())) as url, opened(browser, url) as page:
+    async with console_at(LivelyService(spoken_answer())) as url, opened(browser, url) as page:
         await page.get_by_role("button", name="Record").click()
         await expect(page.locator("#record")).to_have_attribute("aria-pressed", "true")
         await page.wait_for_timeout(1200)
@@ -160,7 +162,7 @@ async def test_recording_is_sent_as_wav(browser: Browser) -> None:
 
 
 async def test_stop_aborts_the_request(browser: Browser) -> None:
-    service = ScriptedService(events=spoken_answer(), hold_after=3)
+    service = LivelyService(spoken_answer(then=(Wait(seconds=60),)))
     async with console_at(service) as url, opened(browser, url) as page:
         await body_sent(page, "A long question")
         await expect(page.locator(".said")).to_have_text("".join(TEXT))
@@ -169,32 +171,32 @@ async def test_stop_aborts_the_request(browser: Browser) -> None:
         await expect(page.locator(".note")).to_contain_text("stopped")
         await expect(page.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
         await expect(page.locator("#stop")).to_be_hidden()
-        await service.tickets[0].cancelled.wait()
+        await until(lambda: service.tickets[0].cancelled)
 
 
 @pytest.mark.parametrize(
     ("script", "said"),
     [
         (
-            {"full": Overloaded("queue: 8 requests wait already; try later", retry_after_s=3.0)},
+            Script(refusal=Overloaded("queue: 8 requests wait already; try later", retry_after_s=3.0)),
             "try later (HTTP 429, try again in 3 s)",
         ),
         (
-            {"events": (text("Par", 0), Failed(code=ErrorCode.REPLICA_LOST, text="language 0 died; ask again"))},
+            Script(steps=(*text("Par"), *fail(ErrorCode.REPLICA_LOST, "language 0 died; ask again"))),
             "language 0 died; ask again",
         ),
     ],
     ids=["refused", "in mid-stream"],
 )
-async def test_error_is_shown_and_the_question_kept(browser: Browser, script: dict, said: str) -> None:
-    async with console_at(ScriptedService(**script)) as url, opened(browser, url, spoilt="429") as page:
+async def test_error_is_shown_and_the_question_kept(browser: Browser, script: Script, said: str) -> None:
+    async with console_at(LivelyService(script)) as url, opened(browser, url, spoilt="429") as page:
         await body_sent(page, "Hello?")
         await expect(page.get_by_role("alert").filter(has_text=said)).to_be_visible()
         await expect(page.get_by_label("Your question")).to_have_value("Hello?")
 
 
 async def test_wrong_files_are_refused_with_a_reason(browser: Browser) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         await page.locator("#file").set_input_files(
             [{"name": "notes.txt", "mimeType": "text/plain", "buffer": b"hello"}]
         )
@@ -204,10 +206,10 @@ async def test_wrong_files_are_refused_with_a_reason(browser: Browser) -> None:
 
 
 async def test_key_is_asked_for_only_when_it_is_needed(browser: Browser) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         await expect(page.locator("#connection-text")).to_have_text("Live")
         await expect(page.locator("#key-form")).to_be_hidden()
-    service = ScriptedService(events=spoken_answer())
+    service = LivelyService(spoken_answer())
     async with console_at(service, api_key="opensesame") as url, opened(browser, url, spoilt="401") as page:
         for key in ("guessed", "opensesame"):
             await page.get_by_label(re.compile("API key")).fill(key)
@@ -218,7 +220,7 @@ async def test_key_is_asked_for_only_when_it_is_needed(browser: Browser) -> None
 
 
 async def test_speech_is_offered_only_by_a_model_that_speaks(browser: Browser) -> None:
-    service = ScriptedService(events=(text("Paris.", 0), Done(usage=Usage(completion_tokens=2), spans=())))
+    service = LivelyService(Script(steps=text("Paris.")))
     whole = graph()
     mute = replace(whole, edges=tuple(edge for edge in whole.edges if edge.name != "speech"))
     service.graph = mute

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from accord.terms.request import ErrorCode, Failed
+from accord.terms.request import ErrorCode
 from tests.serve import console_browser
 from tests.serve.console_browser import PHONE, TEXT, body_sent, opened, spoken_answer
-from tests.serve.console_server import ScriptedService, console_at
+from tests.serve.console_server import LivelyService, console_at
+from tests.serve.fake_service import fail
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 browser = console_browser.browser
@@ -41,7 +42,7 @@ CONTRAST = """() => {
 
 
 async def test_phone(browser: Browser, tmp_path: Path) -> None:
-    service = ScriptedService(events=spoken_answer())
+    service = LivelyService(spoken_answer())
     async with console_at(service) as url, opened(browser, url, viewport=PHONE) as page:
         await expect(page.locator("#drawing")).to_have_attribute("data-flow", "down")
         vocoder = await page.locator('[data-stage="vocoder"]').bounding_box()
@@ -61,7 +62,7 @@ async def test_phone(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_text_contrast_is_aa(browser: Browser, scheme: str, tmp_path: Path) -> None:
     """Every visible text against what is painted behind it: at least 4.5 to 1 (WCAG 2.2, 1.4.3)."""
-    service = ScriptedService(events=(*spoken_answer()[:-1], Failed(code=ErrorCode.ENGINE, text="the engine failed")))
+    service = LivelyService(spoken_answer(then=fail(ErrorCode.ENGINE, "the engine failed")))
     async with console_at(service) as url, opened(browser, url, scheme=scheme) as page:
         await body_sent(page, "Hello?")
         await expect(page.locator("#error")).to_be_visible()
@@ -86,7 +87,7 @@ def ratio(one: list[float], other: list[float]) -> float:
 
 
 async def test_keyboard_reaches_every_control(browser: Browser) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         await expect(page.locator("#connection-text")).to_have_text("Live")
         reached = []
         for _ in range(10):
@@ -102,7 +103,7 @@ async def test_keyboard_reaches_every_control(browser: Browser) -> None:
 
 
 async def test_motion_is_off_for_those_who_ask(browser: Browser) -> None:
-    async with console_at(ScriptedService()) as url, opened(browser, url) as page:
+    async with console_at(LivelyService()) as url, opened(browser, url) as page:
         await page.emulate_media(reduced_motion="reduce")
         moving = "nodes => nodes.filter(node => getComputedStyle(node).transitionDuration !== '0s').length"
         assert await page.locator("*").evaluate_all(moving) == 0
