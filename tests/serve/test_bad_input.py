@@ -8,7 +8,6 @@ import struct
 import pytest
 
 from tests.serve.conftest import MODEL, chat_body
-from tests.serve.fake_service import Script, heard
 from tests.serve.media_samples import (
     audio,
     b64,
@@ -49,6 +48,16 @@ def sound(data, kind="wav"):
 
 def shown(url):
     return part({"type": "image_url", "image_url": {"url": url}})
+
+
+def form(**fields):
+    """A form as curl writes it; a pair is (file name, bytes)."""
+    lines = b""
+    for name, value in fields.items():
+        file = f'; filename="{value[0]}"' if isinstance(value, tuple) else ""
+        data = value[1] if isinstance(value, tuple) else str(value).encode()
+        lines += f'--B\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + data + b"\r\n"
+    return lines + b"--B--\r\n"
 
 
 HI = [{"role": "user", "content": "x"}]
@@ -125,12 +134,15 @@ FIELDS = [
     (shown("data:text/html;base64,AAAA"), "messages[0].content[0].image_url.url", "data:image/png"),
     (shown("data:image/png,rawbytes"), "messages[0].content[0].image_url.url", "base64"),
     (shown("data:image/png;base64,!!"), "messages[0].content[0].image_url.url", "not base64"),
-    (shown(data_url(b"GIF89a" + bytes(50))), "messages[0].content[0].image_url.url", "PNG, JPEG or WebP"),
-    (shown(data_url(picture("GIF"))), "messages[0].content[0].image_url.url", "PNG, JPEG or WebP"),
-    (shown(data_url(picture()[:20])), "messages[0].content[0].image_url.url", "PNG, JPEG or WebP"),
-    (shown(data_url(png_claiming(20_000, 10_000))), "messages[0].content[0].image_url.url", "scale it down"),
-    (shown(data_url(png_claiming(7_000, 7_000))), "messages[0].content[0].image_url.url", "7000 x 7000"),
-    (shown(data_url(png_claiming(2**31 - 1, 2**31 - 1))), "messages[0].content[0].image_url.url", "scale it down"),
+    (shown(data_url(picture("BMP"))), "messages[0].content[0].image_url.url", "PNG, JPEG, WebP or GIF"),
+    (shown(data_url(picture()[:20])), "messages[0].content[0].image_url.url", "send the whole file"),
+    (shown(data_url(png_claiming(20_000, 10_000))), "messages[0].content[0].image_url.url", "scale the picture down"),
+    (shown(data_url(png_claiming(7_000, 7_000))), "messages[0].content[0].image_url.url", "7000x7000"),
+    (
+        shown(data_url(png_claiming(2**31 - 1, 2**31 - 1))),
+        "messages[0].content[0].image_url.url",
+        "scale the picture down",
+    ),
 ]
 
 
@@ -206,10 +218,10 @@ async def test_a_text_bomb_in_a_png_costs_nothing(open_door, http):
     bound = await open_door()
     bomb = png_text_bomb()
     assert len(bomb) < 100_000
-    # Its pixels are few and its text is never unpacked beyond Pillow's bound: refused or passed on, but bounded.
+    # Its pixels are few, and the door unpacks nothing.
     body = json.dumps(shown(data_url(bomb))).encode()
     async with http.post(bound.url + CHAT, data=body, headers={"Content-Type": "application/json"}) as answer:
-        assert answer.status in (200, 400)
+        assert answer.status == 200
 
 
 async def test_the_number_of_samples_is_believed_only_within_the_file(open_door, http):
@@ -332,61 +344,6 @@ async def test_bad_speech(open_door, http, service, *, body, param, says):
     assert service.requests == []
 
 
-def form(**fields):
-    """A form as curl writes it; a pair is (file name, bytes)."""
-    lines = b""
-    for name, value in fields.items():
-        file = f'; filename="{value[0]}"' if isinstance(value, tuple) else ""
-        data = value[1] if isinstance(value, tuple) else str(value).encode()
-        lines += f'--B\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + data + b"\r\n"
-    return lines + b"--B--\r\n"
-
-
-FORM = {"Content-Type": "multipart/form-data; boundary=B"}
-FORMS = [
-    (form(model=MODEL), "file", "no audio"),
-    (form(file=("a.wav", wav())), "model", "required"),
-    (form(file=("a.wav", b""), model=MODEL), "file", "no audio"),
-    (form(file=("a.wav", b"junk" * 50), model=MODEL), "file", "WAV, FLAC, OGG or MP3"),
-    (form(file=("a.flac", long_flac(10)), model=MODEL), "file", "split"),
-    (form(file=("a.wav", wav()), model=MODEL, language="fr"), "language", "en"),
-    (form(file=("a.wav", wav()), model=MODEL, temperature="hot"), "temperature", "hot"),
-    (form(file=("a.wav", wav()), model=MODEL, temperature="NaN"), "temperature", "NaN"),
-    (form(file=("a.wav", wav()), model=MODEL, temperature="-1"), "temperature", "-1"),
-    (form(file=("a.wav", wav()), model=MODEL, response_format="srt"), "response_format", "json, text"),
-    (form(file=("a.wav", wav()), model=MODEL, response_format="text", stream="true"), "response_format", "stream"),
-    (form(file=("a.wav", wav()), model=MODEL, modle="x"), "modle", "did you mean 'model'"),
-    (form(file=("a.wav", wav()), model=MODEL, langage=("b", b"\xff")), "langage", "UTF-8"),
-    (form(file=("a.wav", wav()), model=MODEL, prompt="x" * 100_000), "prompt", "too much"),
-    (b"no boundary at all", "body", "form"),
-    (b"--B\r\n\r\nnameless\r\n--B--\r\n", "body", "name"),
-    (b"--B\r\nContent-Disposition: form-data\r\n\r\nx\r\n--B--\r\n", "body", "name"),
-    (b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\nnever ends', "body", "form"),
-    (b"--B\r\nContent-Type: multipart/mixed; boundary=C\r\n\r\n--C\r\n\r\nx\r\n--C--\r\n--B--\r\n", "body", "name"),
-    (b"", "body", "form"),
-]
-
-
-@pytest.mark.parametrize(("body", "param", "says"), FORMS, ids=lambda value: repr(value[-40:]))
-async def test_bad_forms(open_door, http, service, *, body, param, says):
-    bound = await open_door()
-    error = await refused(http, bound.url + TRANSCRIBE, body, headers=FORM)
-    assert (error["param"] or "body") == param
-    assert says in error["message"]
-    assert service.requests == []
-
-
-async def test_form_bounds_and_kinds(open_door, http, service):
-    bound = await open_door(body_bytes_max=5000)
-    service.script = Script(steps=heard("x"))
-    await refused(http, bound.url + TRANSCRIBE, form(file=("a.wav", wav(1.0)), model=MODEL), status=413, headers=FORM)
-    await refused(http, bound.url + TRANSCRIBE, b"{}", status=415)
-    await refused(http, bound.url + TRANSCRIBE, b"", headers={"Content-Type": "multipart/form-data"})
-    short = form(file=("a.wav", wav(0.1)), model="whisper-1")
-    error = await refused(http, bound.url + TRANSCRIBE, short, status=404, headers=FORM)
-    assert MODEL in error["message"]
-
-
 async def test_a_model_without_ears_or_mouth(open_door, http, service):
     text_only = tuple(edge for edge in service.graph.edges if edge.name in ("prompt", "text"))
     service.graph = type(service.graph)(model="words", stages=service.graph.stages, edges=text_only)
@@ -398,4 +355,9 @@ async def test_a_model_without_ears_or_mouth(open_door, http, service):
     error = await refused(http, bound.url + CHAT, chat_body(modalities=["audio"], audio={"format": "wav"}))
     assert error["param"] == "modalities"
     await refused(http, bound.url + SPEECH, {"model": MODEL, "input": "x"})
-    await refused(http, bound.url + TRANSCRIBE, form(file=("a.wav", wav()), model=MODEL), headers=FORM)
+    await refused(
+        http,
+        bound.url + TRANSCRIBE,
+        form(file=("a.wav", wav()), model=MODEL),
+        headers={"Content-Type": "multipart/form-data; boundary=B"},
+    )

@@ -6,14 +6,22 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from accord.serve.bodies import BodyPool
 from accord.serve.config import DoorConfig
 from accord.serve.fetch import fetch_pictures, is_public
-from accord.terms.errors import BadInput
+from accord.terms.errors import AccordError, BadInput
 from tests.serve.conftest import MODEL, chat_body
 from tests.serve.media_samples import picture
 
 SEEN = web.AppKey("seen", list)
-CONFIG = DoorConfig(model=MODEL, allow_urls=True, body_bytes_max=10_000)
+CONFIG = DoorConfig(model=MODEL, allow_urls=True)
+
+
+@pytest.fixture
+def taking():
+    """Counts bytes, up to 10,000."""
+    with BodyPool(bytes_max=100_000, body_bytes_max=10_000).lease() as lease:
+        yield lease.grow
 
 
 @pytest.mark.parametrize(
@@ -85,9 +93,9 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("host", [*SPELLINGS, "localhost。", "ⓛocalhost", "0.0.0.0", "[::]"])
-async def test_no_spelling_of_loopback_is_connected_to(pictures, host):
+async def test_no_spelling_of_loopback_is_connected_to(pictures, host, taking):
     with pytest.raises(BadInput, match=r"^f: "):
-        await fetch_pictures([("f", f"http://{host}:{pictures.port}/a.png")], CONFIG)
+        await fetch_pictures([("f", f"http://{host}:{pictures.port}/a.png")], CONFIG, taking)
     assert pictures.app[SEEN] == []
 
 
@@ -106,30 +114,30 @@ async def test_no_spelling_of_loopback_is_connected_to(pictures, host):
         "a b",
     ],
 )
-async def test_only_plain_http(url):
+async def test_only_plain_http(url, taking):
     with pytest.raises(BadInput, match=r"^f: "):
-        await fetch_pictures([("f", url)], CONFIG)
+        await fetch_pictures([("f", url)], CONFIG, taking)
 
 
-async def test_nothing_is_fetched_unless_allowed(pictures):
+async def test_nothing_is_fetched_unless_allowed(pictures, taking):
     with pytest.raises(BadInput, match="fetches nothing"):
-        await fetch_pictures([("f", str(pictures.make_url("/a.png")))], DoorConfig(model=MODEL))
+        await fetch_pictures([("f", str(pictures.make_url("/a.png")))], DoorConfig(model=MODEL), taking)
     assert pictures.app[SEEN] == []
 
 
-async def test_fetching_within_bounds(pictures, monkeypatch):
+async def test_fetching_within_bounds(pictures, monkeypatch, taking):
     monkeypatch.setattr("accord.serve.fetch.is_public", lambda _address: True)
     url = str(pictures.make_url("/"))
-    assert await fetch_pictures([("f", url + "a.png"), ("g", url + "a.png")], CONFIG) == {
+    assert await fetch_pictures([("f", url + "a.png"), ("g", url + "a.png")], CONFIG, taking) == {
         "f": picture(),
         "g": picture(),
     }
-    for path, says in (("moved", "302"), ("nothing", "404"), ("large", "larger than 10000")):
-        with pytest.raises(BadInput, match=says):
-            await fetch_pictures([("f", url + path)], CONFIG)
+    for path, says in (("moved", "302"), ("nothing", "404"), ("large", "body is larger")):
+        with pytest.raises(AccordError, match=says):
+            await fetch_pictures([("f", url + path)], CONFIG, taking)
     assert pictures.app[SEEN] == ["/a.png", "/a.png", "/moved", "/nothing", "/large"]
     with pytest.raises(BadInput, match="16 audio and picture parts"):
-        await fetch_pictures([("f", url)] * 17, CONFIG)
+        await fetch_pictures([("f", url)] * 17, CONFIG, taking)
 
 
 async def test_a_fetched_picture_becomes_a_part(open_door, http, service, pictures, monkeypatch):

@@ -11,7 +11,7 @@ from functools import partial
 from aiohttp import web
 
 from accord.serve import chat_reply
-from accord.serve.bodies import read_json_body
+from accord.serve.bodies import Lease, read_json_body
 from accord.serve.chat_request import ChatStyle, build_chat, read_chat_body, style_of, urls_of
 from accord.serve.door import DOOR, EXCHANGE, Door
 from accord.serve.fetch import fetch_pictures
@@ -32,7 +32,7 @@ async def chat(request: web.Request) -> web.StreamResponse:
     door, exchange = request.app[DOOR], request[EXCHANGE]
     with door.bodies.lease() as lease:
         raw = await read_json_body(request, lease, door.config)
-        style, ready = await _read(door, raw)
+        style, ready = await _read(door, raw, lease)
         del raw
         async with submitted(door.service, ready) as events:
             # The runtime owns the parts from here on; nothing of the body stays behind.
@@ -43,13 +43,13 @@ async def chat(request: web.Request) -> web.StreamResponse:
             return await _whole(door, exchange, style, events)
 
 
-async def _read(door: Door, raw: bytes) -> tuple[ChatStyle, Request]:
+async def _read(door: Door, raw: bytes, lease: Lease) -> tuple[ChatStyle, Request]:
     """Parses and checks. What may take long, or wakes a library, happens in a thread."""
     light = len(raw) <= _INLINE_BYTES_MAX and b"input_audio" not in raw and b"image_url" not in raw
     body = read_chat_body(raw, door.config) if light else await asyncio.to_thread(read_chat_body, raw, door.config)
     style = style_of(body, door.graph)
     urls = urls_of(body)
-    fetched = await fetch_pictures(urls, door.config) if urls else {}
+    fetched = await fetch_pictures(urls, door.config, lease.grow) if urls else {}
     build = partial(build_chat, body, door.graph, door.config, with_sound=style.sound is not None, fetched=fetched)
     return style, build() if light else await asyncio.to_thread(build)
 

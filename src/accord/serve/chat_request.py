@@ -2,7 +2,7 @@
 
 In: `ChatBody`, the model's graph, pictures already fetched. Out: a `Request`, whose prompt refers to each
 audio or picture by the stage that reads it and its number. Invariant: every part's bytes have
-passed the checks of media.py; stage names come from the graph alone.
+passed a check of its header; stage names come from the graph alone.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from accord.run.engines.picture import check_picture
 from accord.run.payloads import Message, Prompt, StagePart, TextPart, pack_prompt
 from accord.serve import chat_body
 from accord.serve.chat_body import ChatBody, ChatMessage
 from accord.serve.config import DoorConfig
-from accord.serve.media import check_audio, check_picture, decode_base64, decode_data_url
+from accord.serve.media import check_audio, decode_base64, decode_data_url
 from accord.serve.parse import decode_json
 from accord.serve.problems import Turned, wrong_model
 from accord.serve.sound import SoundFormat, check_voice, flows, format_named
@@ -157,7 +158,7 @@ class _Collector:
                 path = f"{where}.image_url.url"
                 stage = target(self._graph, "image", path, "pictures")
                 data = self._fetched.get(path) or decode_data_url(part.image_url.url, path)
-                check_picture(data, field=path, config=self._config)
+                check_picture(data, pixels_max=self._config.pixels_max, field=path)
                 return self._slot(path, "image", stage, data)
 
     def _slot(self, path: str, edge: str, stage: str, data: bytes) -> StagePart:

@@ -8,7 +8,7 @@ that neither odd spellings nor names that change their mind get around it; redir
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import aiohttp
 from aiohttp import AddrInfoType
@@ -19,8 +19,13 @@ from accord.terms.errors import BadInput
 _FETCH_S_MAX = 10.0
 
 
-async def fetch_pictures(urls: Sequence[tuple[str, str]], config: DoorConfig) -> Mapping[str, bytes]:
-    """Fetches all addresses at once; BadInput for the first that may not or can't be had."""
+async def fetch_pictures(
+    urls: Sequence[tuple[str, str]], config: DoorConfig, grow: Callable[[int], None]
+) -> Mapping[str, bytes]:
+    """Fetches all addresses at once; BadInput for the first that may not or can't be had.
+
+    `grow` is told of every byte that comes, and raises when they are too many.
+    """
     for field, url in urls:
         _judge(field, url, config)
     if len(urls) > config.media_parts_max:
@@ -33,7 +38,7 @@ async def fetch_pictures(urls: Sequence[tuple[str, str]], config: DoorConfig) ->
     connector = aiohttp.TCPConnector(socket_factory=_public_socket)
     timeout = aiohttp.ClientTimeout(total=_FETCH_S_MAX)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
-        bodies = await asyncio.gather(*(_fetch(session, field, url, config) for field, url in urls))
+        bodies = await asyncio.gather(*(_fetch(session, field, url, grow) for field, url in urls))
     return {field: body for (field, _), body in zip(urls, bodies, strict=True)}
 
 
@@ -65,11 +70,11 @@ def _judge(field: str, url: str, config: DoorConfig) -> None:
         raise BadInput(field=field, value=url, problem="not an http(s) address", fix="send one, or a data URL")
 
 
-async def _fetch(session: aiohttp.ClientSession, field: str, url: str, config: DoorConfig) -> bytes:
+async def _fetch(session: aiohttp.ClientSession, field: str, url: str, grow: Callable[[int], None]) -> bytes:
     try:
         async with session.get(url, allow_redirects=False) as response:
             if response.status == 200:
-                return await _read(response, field, url, config)
+                return await _read(response, grow)
             problem = f"the address answers with status {response.status}"
     except TimeoutError:
         problem = f"no answer within {_FETCH_S_MAX:g} s"
@@ -80,12 +85,9 @@ async def _fetch(session: aiohttp.ClientSession, field: str, url: str, config: D
     raise BadInput(field=field, value=url, problem=problem, fix="check it, or send a data URL")
 
 
-async def _read(response: aiohttp.ClientResponse, field: str, url: str, config: DoorConfig) -> bytes:
+async def _read(response: aiohttp.ClientResponse, grow: Callable[[int], None]) -> bytes:
     body = bytearray()
-    async for piece in response.content.iter_chunked(1 << 16):
+    async for piece in response.content.iter_any():
+        grow(len(piece))
         body += piece
-        if len(body) > config.body_bytes_max:
-            raise BadInput(
-                field=field, value=url, problem=f"larger than {config.body_bytes_max} bytes", fix="send a smaller one"
-            )
     return bytes(body)

@@ -1,14 +1,11 @@
-"""Encoded audio and pictures from clients, judged by their headers before any stage sees them.
+"""Encoded files from clients, and audio judged by its header before any stage hears it.
 
-In: base64 text or file bytes. Out: file bytes whose kind, length and size are within the door's limits,
-or BadInput. Invariant: nothing is decoded here, so a small file that unpacks to a huge one costs nothing.
+In: base64 text or file bytes. Out: file bytes, and the length of audio within the door's limits, or
+BadInput. Invariant: no audio is decoded here, so a small file that unpacks to a huge one costs nothing.
 """
 
 import binascii
 import io
-import struct
-import warnings
-import zlib
 from importlib import import_module
 from types import ModuleType
 
@@ -17,19 +14,6 @@ from accord.terms.errors import BadInput, BrokenEdge
 
 # soundfile's names of the containers that the recognizer reads -> the API's words.
 _AUDIO_KINDS = (("WAV", "wav"), ("WAVEX", "wav"), ("RF64", "wav"), ("FLAC", "flac"), ("OGG", "ogg"), ("MP3", "mp3"))
-_PICTURE_KINDS = ("PNG", "JPEG", "WEBP")
-# What Pillow's readers were seen or are documented to raise over a broken file.
-_BROKEN_PICTURE = (
-    OSError,
-    ValueError,
-    SyntaxError,
-    EOFError,
-    OverflowError,
-    LookupError,
-    TypeError,
-    struct.error,
-    zlib.error,
-)
 _RATE_HZ_MIN, _RATE_HZ_MAX = 4_000, 384_000
 _CHANNELS_MAX = 8
 
@@ -55,7 +39,7 @@ def decode_data_url(url: str, field: str) -> bytes:
             field=field,
             value=url[:40],
             problem="not a picture in a base64 data URL",
-            fix="send data:image/png;base64,... (or jpeg, webp)",
+            fix="send data:image/png;base64,... (or jpeg, webp, gif)",
         )
     return decode_base64(data, field)
 
@@ -95,40 +79,6 @@ def check_audio(data: bytes, *, field: str, kind: str | None, config: DoorConfig
             fix="split the audio",
         )
     return float(info.duration)
-
-
-def check_picture(data: bytes, *, field: str, config: DoorConfig) -> None:
-    """Judges a picture by its header; BadInput."""
-    width, height = _picture_size(data, field)
-    if width * height > config.pixels_max:
-        raise BadInput(
-            field=field,
-            value=f"{width} x {height} pixels",
-            problem=f"more than the {config.pixels_max} pixels that one picture may have",
-            fix="scale it down",
-        )
-
-
-def _picture_size(data: bytes, field: str) -> tuple[int, int]:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise BrokenEdge("pictures can't be read: Pillow is missing; pip install 'accord-ai[embedded]'") from None
-    try:
-        with warnings.catch_warnings():
-            # Pillow warns of large pictures; the bound on pixels is ours to judge.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data), formats=_PICTURE_KINDS) as picture:
-                return picture.size
-    except Image.DecompressionBombError as error:
-        raise BadInput(field=field, value=_short(error), problem="far too many pixels", fix="scale it down") from None
-    except _BROKEN_PICTURE as error:
-        raise BadInput(
-            field=field,
-            value=data[:12].hex(" "),
-            problem=f"no picture can be read from it ({_short(error)})",
-            fix="send a PNG, JPEG or WebP file",
-        ) from None
 
 
 def _bad_audio(field: str, data: bytes, problem: str) -> BadInput:
