@@ -91,6 +91,8 @@ def _status(given: list[str]) -> int:
     try:
         result = root.main(args=given, prog_name="accord", standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except SystemExit:
+        return 0  # click's answer to a closed pipe, where nobody is left to be told
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2

@@ -1,6 +1,7 @@
 """Sound and time lines as files.
 
-In: bytes. Out: files, and how long a recording is. Invariant: folders are made as needed; a file appears whole, by one rename.
+In: bytes. Out: files, and how long a recording is.
+Invariant: folders are made as needed; a file appears whole, by one rename.
 """
 
 import io
