@@ -2,11 +2,6 @@
 
 In: AUDIO chunks, each one whole encoded file. Out: one TEXT chunk for each, with its index; the seconds
 heard, in the usage. Invariant: a step hears one window of at most 20 s; silence and noise give no text.
-
-Whisper's encoder was trained on 30 s windows, and takes as long for a word as for a minute. Encoding the
-short clip alone is 20 times faster, but then the decoder, which finds no silence after the words, often
-says them again and again. So the clip is encoded alone and followed by what the encoder makes of silence,
-computed once: the decoder sees the window it was trained on.
 """
 
 import zlib
@@ -45,7 +40,13 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Recognizer:
-    """The model with its tokenizer. `hear` turns at most 30 s of 16 kHz samples into words."""
+    """The model with its tokenizer.
+
+    Whisper's encoder was trained on 30 s windows, and takes as long for a word as for all of them. Encoding a
+    3 s clip alone is some 20 times faster, but then the decoder, which finds no silence after the words, often
+    says them again and again. So the clip is encoded alone and followed by what the encoder makes of silence,
+    computed once: the decoder sees a window like those that it was trained on.
+    """
 
     def __init__(self, folder: Path, *, threads: int, compute_type: str) -> None:
         from ctranslate2.models import Whisper
