@@ -1,3 +1,5 @@
+"""Intents as people write them: what is read, what is refused and in which words."""
+
 import contextlib
 import math
 import os

@@ -1,3 +1,5 @@
+"""What the probe of a machine sees in files written by hand, and what it leaves unknown."""
+
 import os
 
 import pytest

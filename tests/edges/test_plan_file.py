@@ -1,3 +1,5 @@
+"""A plan as a file: what is written is read back, and what is damaged is named."""
+
 import dataclasses
 
 import pytest

@@ -1,3 +1,5 @@
+"""Durations, sizes, money and shares: text to figures and back."""
+
 import math
 
 import pytest

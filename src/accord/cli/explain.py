@@ -1,4 +1,7 @@
-"""`accord explain`: what a plan promises and stands on. In: a plan file. Out: words, or JSON."""
+"""`accord explain`: what a plan promises and stands on.
+
+In: a plan file. Out: words, or JSON with --json.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Arguments that several verbs share. In: nothing. Out: click decorators, and what they mean together."""
+"""Arguments that several verbs share.
+
+In: nothing. Out: click decorators, and what they mean together.
+"""
 
 from pathlib import Path
 
