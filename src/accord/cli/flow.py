@@ -120,6 +120,8 @@ def _speeds(
         task = bar.add_task("", total=None, visible=False)
 
         def progress(stage: str, done: int, total: int) -> None:
+            if done == 0:
+                bar.console.print("  measuring each stage on this machine, once (a minute or so)")
             bar.update(task, description=stage, completed=done, total=total, visible=True)
 
         return profile_local.stage_speeds(model, machine=machine, home=home, assets=assets, progress=progress)

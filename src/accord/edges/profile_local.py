@@ -153,20 +153,16 @@ def _spec(model: Model, stage: Stage, threads: int, *, home: Path, assets: Mappi
 
 
 def _in_child(order: Order) -> Report:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "accord.edges.profile_child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": str(order.spec.threads)},
-    )
-    try:
-        out, err = child.communicate(pack(order), timeout=_CHILD_S_MAX)
-    except subprocess.TimeoutExpired:
-        raise BrokenEdge(f"profile: stage {order.spec.stage} took longer than {_CHILD_S_MAX:.0f} s") from None
-    finally:
-        child.kill()
-        child.wait()
+    command = [sys.executable, "-m", "accord.edges.profile_child"]
+    environ = {**os.environ, "OMP_NUM_THREADS": str(order.spec.threads)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environ) as child:
+        try:
+            out, err = child.communicate(pack(order), timeout=_CHILD_S_MAX)
+        except subprocess.TimeoutExpired:
+            raise BrokenEdge(f"profile: stage {order.spec.stage} took longer than {_CHILD_S_MAX:.0f} s") from None
+        finally:
+            child.kill()
     try:
         report = unpack_report(out)
     except msgspec.DecodeError:
