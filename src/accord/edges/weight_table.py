@@ -16,7 +16,6 @@ class Role(StrEnum):
 
     RECOGNIZER = "recognizer"
     LANGUAGE = "language"
-    VOICE = "voice"
     VISION = "vision"
 
 
