@@ -56,7 +56,7 @@ async def test_a_client_that_stops_reading_stops_the_producer(open_door, service
     ticket = service.tickets[0]
     made = await settled(ticket)
     # 16 MB are there to be sent; what is under way fits the socket's and the door's small buffers.
-    assert made * size < 1 << 20
+    assert made * size < 256 << 10
     assert not ticket.cancelled
     # Reading on sets the producer going again, to the end.
     received = await drain(sock)

@@ -77,6 +77,25 @@ async def test_closing_lets_short_requests_end_and_cancels_long_ones():
             answer.close()
 
 
+async def test_a_closing_door_takes_nothing_new(service):
+    service.script = Script(steps=(*text("a"), Wait(seconds=600.0)))
+    door = AsyncExitStack()
+    bound = await door.enter_async_context(serve(service, DoorConfig(model=MODEL, port=0, close_s_max=1.0)))
+    async with aiohttp.ClientSession() as http:
+        held = await http.post(bound.url + "/v1/chat/completions", json=chat_body(stream=True))
+        async with http.get(bound.url + "/v1/models") as answer:  # leaves a connection that is kept alive
+            assert answer.status == 200
+        closing = asyncio.ensure_future(door.aclose())
+        await asyncio.sleep(0.1)
+        async with http.get(bound.url + "/v1/models") as answer:
+            assert answer.status == 503
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(bound.host, bound.port)
+        await closing
+        held.close()
+    assert service.tickets[0].cancelled
+
+
 async def test_connections_are_bounded(service):
     async with serve(service, DoorConfig(model=MODEL, port=0, connections_max=3)) as bound:
         held = [await asyncio.open_connection(bound.host, bound.port) for _ in range(3)]
