@@ -14,14 +14,14 @@ from accord.run.payloads import StagePart, unpack_prompt
 from accord.terms.errors import BadInput, BrokenEdge, Overloaded
 from accord.terms.graph import DOOR, Batching, Capability, Edge, Payload, Stage, StageGraph
 from accord.terms.intent import Metric, Objective
-from accord.terms.request import ErrorCode, Usage
+from accord.terms.request import ErrorCode, Output, Usage
 from accord.terms.status import Activity, ObjectiveStatus
 from tests.serve.fake_service import FakeService, Script, Wait, fail, heard, sound, text
 
 
 def asked(script):
     service = FakeService(script)
-    seen = []
+    seen: list[Output] = []
     answer = asyncio.run(ask(service, spoken_request(embedded.graph(), b"x"), hear=seen.append))
     return answer, seen, service
 
@@ -85,6 +85,7 @@ def test_an_answer_that_overtakes_its_question_waits():
     paper = io.StringIO()
     speaker = _Speaker(Console(file=paper, highlight=False, soft_wrap=True, width=80), question())
     for output in (*text("It"), *heard("What?"), *text(" is.")):
+        assert isinstance(output, Output)
         speaker.hear(output)
     speaker.end()
     assert paper.getvalue() == '  You (spoken, 3.4s):  "What?"\n  Accord:  It is.\n'

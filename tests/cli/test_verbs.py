@@ -1,6 +1,7 @@
 """The verbs with known speeds instead of measured ones: arguments in, words and exit statuses out."""
 
 import json
+import signal
 import sys
 
 import pytest
@@ -41,7 +42,7 @@ def accord(monkeypatch, capsys):
     """Runs a command as the shell does; gives its status and what it wrote."""
 
     def call(*arguments):
-        monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
         with pytest.raises(SystemExit) as ended:
             cli.run(arguments)
         return ended.value.code, *capsys.readouterr()
