@@ -66,10 +66,11 @@ class KvPool:
         """Ends a lease but keeps what may be reused, until the room is wanted."""
         held = self._slots[slot]
         if not self._model.shape.reuse:
-            return self.drop(slot)
+            self.drop(slot)
+            return
         self._clock += 1
         held.live, held.blocks, held.used_at = False, self._blocks(len(held.tokens)), self._clock
-        return self._model.free(slot, len(held.tokens))
+        self._model.free(slot, len(held.tokens))
 
     def drop(self, slot: int) -> None:
         """Ends a lease and gives its memory back."""

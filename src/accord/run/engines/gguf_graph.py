@@ -122,8 +122,9 @@ class _Graph:
         from onnx.helper import make_tensor_value_info as info
 
         size = self._sizes
-        half = np.arange(0, size.head_width, 2) / size.head_width
-        angles = np.arange(size.context_tokens + SPARE_TOKENS)[:, None] / size.rope_base**half
+        # Plain floats here: numpy's power differs in the last bit between kinds of CPU.
+        periods = np.array([size.rope_base ** (index / size.head_width) for index in range(0, size.head_width, 2)])
+        angles = np.arange(size.context_tokens + SPARE_TOKENS)[:, None] / periods
         self._weights.put("cos", np.cos(angles).astype(np.float32))
         self._weights.put("sin", np.sin(angles).astype(np.float32))
         self.inputs += [

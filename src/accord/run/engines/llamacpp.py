@@ -41,9 +41,23 @@ def load(spec: EngineSpec) -> Engine:
     """Loads the GGUF; BrokenEdge if llama.cpp can't."""
     options = read_options(spec, Options)
     source = find_gguf(spec)
-    weights = _open(source)
+    weights = open_weights(source)
     codec = LlamaCppText(weights, system=options.system)
     return ArEngine(LlamaCpp(weights, spec, options), codec, deterministic=spec.deterministic)
+
+
+def open_weights(source: Path) -> "LlamaModel":
+    """A model with readable logits; BrokenEdge if llama.cpp can't load it."""
+    from cyllama.llama import llama_cpp as binding
+
+    binding.disable_logging()
+    # cyllama 0.2.18 reads `model.n_vocab` where it hands out logits, but its own model class lacks it.
+    kind = type("Weights", (binding.LlamaModel,), {"n_vocab": property(lambda model: model.get_vocab().n_vocab)})
+    try:
+        weights: LlamaModel = kind(str(source), binding.LlamaModelParams())
+    except (ValueError, OSError) as error:
+        raise BrokenEdge(f"{source}: llama.cpp can't load it: {error}; fetch the weights again") from error
+    return weights
 
 
 class LlamaCpp:
@@ -115,6 +129,7 @@ class LlamaCppText:
     """A `TextCodec` by llama.cpp's own tokenizer."""
 
     def __init__(self, weights: "LlamaModel", *, system: str) -> None:
+        self._weights = weights  # the vocabulary points into it, without holding it
         self._vocabulary = weights.get_vocab()
         size = range(self._vocabulary.n_vocab)
         kind = weights.meta_val_str("tokenizer.ggml.model")
@@ -151,17 +166,3 @@ def _parted(shape: ModelShape) -> ModelShape:
     blocks = min(shape.blocks // slots, shape.context_tokens // _BLOCK_TOKENS)
     context = blocks * _BLOCK_TOKENS
     return replace(shape, slots=slots, context_tokens=context, blocks=slots * blocks, reuse=False)
-
-
-def _open(source: Path) -> "LlamaModel":
-    from cyllama.llama import llama_cpp as binding
-
-    binding.disable_logging()
-
-    # cyllama 0.2.18 reads `model.n_vocab` where it hands out logits, but its own model class lacks it.
-    kind = type("Weights", (binding.LlamaModel,), {"n_vocab": property(lambda model: model.get_vocab().n_vocab)})
-    try:
-        weights: LlamaModel = kind(str(source), binding.LlamaModelParams())
-    except (ValueError, OSError) as error:
-        raise BrokenEdge(f"{source}: llama.cpp can't load it: {error}; fetch the weights again") from error
-    return weights

@@ -34,9 +34,9 @@ _HOLE_MAX = 3  # a dummy row costs about a fourth of starting another run
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`cache_dir`: where built graphs are kept, by default beside the folder of weights. `context_tokens`: at most so many
-    tokens a request. `prefill_tokens`: prompt tokens of a step, which bounds how long it takes. `system`: the
-    system message of chats that bring none, instead of the one in the model's template."""
+    """`cache_dir`: where built graphs are kept, by default beside the folder of weights. `context_tokens`: at
+    most so many tokens a request. `prefill_tokens`: prompt tokens of a step, which bounds how long it takes.
+    `system`: the system message of chats that bring none, instead of the one in the model's template."""
 
     cache_dir: str = ""
     context_tokens: int = 1 << 20
