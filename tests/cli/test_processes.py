@@ -167,11 +167,11 @@ def test_up_serves_the_official_client_and_leaves_nothing(how):
 @pytest.mark.slow
 @pytest.mark.timeout(DEADLINE_S)
 @pytest.mark.usefixtures("all_weights")
+@pytest.mark.parametrize("verb", ["demo", "plan"])
 @pytest.mark.parametrize("after_s", [0.3, 1.0, 2.0, 4.0, 8.0])
-def test_an_interrupt_at_any_moment_ends_cleanly(tmp_path, after_s):
-    process = subprocess.Popen(
-        [*ACCORD, "demo", "--out", str(tmp_path), *easy()], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+def test_an_interrupt_at_any_moment_ends_cleanly(tmp_path, verb, after_s):
+    arguments = ["demo", "--out", str(tmp_path)] if verb == "demo" else ["plan", str(EXAMPLE), "--measure"]
+    process = subprocess.Popen([*ACCORD, *arguments, *easy()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         time.sleep(after_s)
         family = children(process.pid)

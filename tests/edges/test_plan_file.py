@@ -1,5 +1,6 @@
 """A plan as a file: what is written is read back, and what is damaged is named."""
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -114,3 +115,25 @@ def test_defaults_may_be_left_out():
     del document["plan"]["stages"][0]["options"]
     short = plan_from_text(yaml.safe_dump(document))
     assert short.stages[0] == dataclasses.replace(plan().stages[0], options=())
+
+
+@given(st.text(max_size=200) | st.text(max_size=100).map(lambda text: f"accord: 1\nplan: {text}"))
+def test_any_text_is_a_plan_or_refused(text):
+    with contextlib.suppress(BadInput):
+        plan_from_text(text)
+
+
+@given(st.data())
+def test_a_damaged_plan_is_read_or_refused(data):
+    """One value anywhere is replaced by another."""
+    document = yaml.safe_load(dump_plan(plan()))
+    place = document
+    while isinstance(place, dict | list) and place:
+        keys = list(place) if isinstance(place, dict) else range(len(place))
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(place[key], dict | list) or data.draw(st.booleans()):
+            place[key] = data.draw(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5))
+            break
+        place = place[key]
+    with contextlib.suppress(BadInput):
+        plan_from_text(yaml.safe_dump(document))

@@ -8,7 +8,7 @@ import math
 
 from accord.plan.choose import Choice, active_max, arena_bytes, best
 from accord.plan.predict import predicted
-from accord.plan.question import Question
+from accord.plan.question import Question, explicit
 from accord.plan.refuse import refusal
 from accord.terms.graph import Stage
 from accord.terms.intent import Metric, Objective
@@ -24,6 +24,7 @@ _WAITED_FOR = (Metric.TTFT, Metric.FIRST_AUDIO, Metric.LATENCY)
 
 def plan_local(question: Question) -> Plan | Refusal:
     """The best plan on this machine, or why there is none."""
+    question = explicit(question)
     choice = best(question)
     return refusal(question) if choice is None else _plan(question, choice)
 

@@ -8,7 +8,7 @@ Sizes given by two percentiles are taken as log-normal, the usual fit for prompt
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from accord.terms.intent import Intent, Metric, Spread
@@ -56,11 +56,21 @@ def share_in(intent: Intent, kind: str) -> float:
 
 
 def share_out(intent: Intent, kind: str) -> float:
-    """Which share of requests wants this kind of output; objectives about audio imply speech."""
-    if not intent.workload.outputs:
-        spoken = any(item.metric in {Metric.FIRST_AUDIO, Metric.RTF} for item in intent.objectives)
-        return 1.0 if kind == "text" or spoken else 0.0
+    """Which share of requests wants this kind of output; text alone if the intent doesn't say."""
     return dict(intent.workload.outputs).get(kind, 0.0)
+
+
+def explicit(question: Question) -> Question:
+    """With the outputs written out: where the intent is silent, objectives about audio imply speech.
+
+    Without this, leaving out an objective would change what is asked for.
+    """
+    intent = question.intent
+    if intent.workload.outputs:
+        return question
+    spoken = any(item.metric in {Metric.FIRST_AUDIO, Metric.RTF} for item in intent.objectives)
+    workload = replace(intent.workload, outputs=(("text", 1.0), ("audio", float(spoken))))
+    return replace(question, intent=replace(intent, workload=workload))
 
 
 def amounts(question: Question, kind: Kind, *, percentile: float) -> Mapping[Quantity, float]:
