@@ -18,7 +18,7 @@ _METRICS = {
     Metric.TPOT: "each token",
     Metric.FIRST_AUDIO: "first audio",
     Metric.LATENCY: "whole answer",
-    Metric.RTF: "work a second of audio",
+    Metric.RTF: "real-time factor",
 }
 _WEAKEST_FIRST = (Source.ASSUMED, Source.MODELLED, Source.MEASURED)
 
