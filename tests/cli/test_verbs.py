@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import sys
 
 import pytest
@@ -131,6 +132,15 @@ def test_a_broken_edge_has_status_3(accord, intent, tmp_path):
     status, _, err = accord("plan", intent, "--out", str(tmp_path / "none" / "plan.yaml"))
     assert status == 3
     assert "plan.yaml" in err
+
+
+def test_a_taken_port_is_told_before_anything_is_started(accord, intent, monkeypatch):
+    monkeypatch.setattr(profile_local, "stage_speeds", lambda *_, **__: pytest.fail("started"))
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        status, _, err = accord("up", intent, "--port", str(port))
+    assert status == 3
+    assert f"serving.port: {port}: already taken" in err
 
 
 def test_an_interrupt_is_one_line_and_status_130(accord, intent, monkeypatch):

@@ -4,6 +4,7 @@ In: the intent that comes with Accord, or another; a spoken question. Out: the p
 a WAV file, a time line, and objectives against what was measured.
 """
 
+import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from accord.terms.refusal import Refusal
 from accord.terms.request import Output, Params, Part, Request
 from accord.terms.status import Activity, ObjectiveStatus
 
+_OWN_COPY = Path("examples/voice-assistant.yaml")  # the same file, where the repository shows it
 _MANNER = "You are a helpful voice assistant. Answer in two or three short sentences."
 _SHOWN = (Activity.BUSY, Activity.STARVED, Activity.BLOCKED, Activity.TRANSFERRING, Activity.IDLE)
 
@@ -60,10 +62,15 @@ def demo(*, intent: Path | None, overrides: tuple[str, ...], spoken: Path | None
         print_json(_report(answer, objectives, out))
         return 0
     _show_results(answer, objectives, words=words, out=out)
-    named = "examples/voice-assistant.yaml" if intent is None else intent
-    port = wanted.serving.port
-    words.print(f"  Next:  accord up {named}   then open http://{wanted.serving.host}:{port}")
+    door = f"http://{wanted.serving.host}:{wanted.serving.port}"
+    words.print(f"  Next:  {_command()} up {intent or _OWN_COPY}   then open {door}")
     return 0
+
+
+def _command() -> str:
+    """How this command was called, so that the next line can be pasted."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "accord" else "accord"
 
 
 def _intent(path: Path | None, overrides: tuple[str, ...]) -> Intent:
@@ -166,12 +173,12 @@ def objective_rows(objectives: tuple[ObjectiveStatus, ...]) -> Rows:
     """Objectives against what was measured."""
     rows = []
     for item in objectives:
-        wanted, got = bound_words(item.objective, item.objective.bound), "not measured"
+        wanted, got, met = bound_words(item.objective, item.objective.bound), "not measured", ""
         if item.measured is not None:
+            got = bound_words(item.objective, item.measured)
             met = "met" if item.measured <= item.objective.bound else "missed"
-            got = f"{bound_words(item.objective, item.measured)}   {met}"
-        rows.append((f"  {objective_words(item.objective)}", wanted, got))
-    return (("Objectives", "wanted", "got"), *rows)
+        rows.append((f"  {objective_words(item.objective)}", wanted, got, met))
+    return (("Objectives", "wanted", "got", ""), *rows)
 
 
 def time_rows(answer: Answer) -> Rows:

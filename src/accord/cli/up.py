@@ -16,6 +16,7 @@ from accord.cli.live import run_to_end, running
 from accord.cli.options import fleet_option, intent_argument, json_option, overrides_of, set_option
 from accord.cli.words import console
 from accord.edges.intent_file import load_intent
+from accord.edges.listening import check_free
 from accord.serve.config import DoorConfig
 from accord.serve.server import serve
 from accord.terms.intent import Intent
@@ -38,6 +39,7 @@ def up(
     wanted = load_intent(intent, overrides=overrides_of(overrides, fleet))
     serving = wanted.serving
     serving = replace(serving, host=host or serving.host, port=serving.port if port is None else port)
+    check_free(serving.host, serving.port)
     prepared = prepare(replace(wanted, serving=serving), words)
     match prepared.answer:
         case Refusal() as refusal:
