@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Callable
 
-
 from accord.run.runtime import Runtime
 from accord.terms.request import Done, Event, Failed, Output, Params, Part, Request
 

@@ -248,9 +248,10 @@ class Node:
 
     def room_freed(self) -> None:
         """Lets the senders that waited for arena space try again; called once a loop."""
-        waiting, self._waiting_for_room = self._waiting_for_room, {}
-        for sender in waiting:
+        for sender in list(self._waiting_for_room):
             sender.pump()
+            if not sender.waiting:
+                self._waiting_for_room.pop(sender, None)
 
     # What the ends of streams tell (SenderOwner, ReceiverOwner).
 

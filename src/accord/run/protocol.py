@@ -89,6 +89,7 @@ class RecvAction(IntEnum):
     SEND_ACK = 7
     TELL_CANCELLED = 8
     TELL_LOST = 9
+    GIVE_BACK = 10  # credit for everything, read or not
 
 
 SendRow = dict[SendEvent, tuple[SendState, tuple[SendAction, ...]]]
@@ -197,8 +198,8 @@ RECEIVER: dict[RecvState, RecvRow] = {
         _RE.GOT_ERROR: (_R.ENDED, ()),
         _RE.GOT_CANCEL: (_R.CLOSED, (_RA.TELL_CANCELLED, _RA.DROP, _RA.SEND_ACK)),
         _RE.GOT_ACK: (_R.ENDED, ()),
-        _RE.CANCEL: (_R.CANCELLING, (_RA.DROP, _RA.SEND_CANCEL)),
-        _RE.DEADLINE: (_R.CANCELLING, (_RA.DROP, _RA.SEND_CANCEL)),
+        _RE.CANCEL: (_R.CLOSED, (_RA.DROP, _RA.GIVE_BACK)),
+        _RE.DEADLINE: (_R.CLOSED, (_RA.DROP, _RA.GIVE_BACK)),
         _RE.SETTLED: (_R.CLOSED, ()),
         _RE.LOST: (_R.ENDED, ()),
     },

@@ -96,6 +96,11 @@ class Sender:
         self._credited = 0
         self._loans: deque[tuple[int, int]] = deque()
 
+    @property
+    def under_way(self) -> int:
+        """Bytes that the peer has not given back."""
+        return self._sent - self._credited
+
     def apply(self, event: SendEvent, frame: Frame | None = None) -> None:
         """Looks the event up and does what the table says."""
         self.state, actions = _SEND_STEPS[self.state][event]
@@ -283,6 +288,7 @@ class Receiver:
         "_loans",
         "_next_seq",
         "_node",
+        "_received",
         "_reported",
         "_urgent",
         "_window",
@@ -304,6 +310,7 @@ class Receiver:
         self._next_seq = 1
         self._early: dict[int, Data | End | Error] = {}
         self._loans: deque[_Loan] = deque()
+        self._received = 0
         self._given = 0
         self._reported = 0
         self._urgent = False
@@ -369,6 +376,7 @@ class Receiver:
         if isinstance(frame, Data):
             loan = _Loan(self, frame.size, frame.offset != frames.INLINE)
             self._loans.append(loan)
+            self._received += frame.size
             self._node.deliver(self, frame, loan.release)
 
     def _tell_end(self, frame: Data | End | Error | None) -> None:
@@ -393,6 +401,9 @@ class Receiver:
     def _tell_lost(self, _: Data | End | Error | None) -> None:
         self._node.receiver_told(self, lost=True)
 
+    def _give_back(self, _: Data | End | Error | None) -> None:
+        self._node.emit(self.peer, Credit(self.key, self._received))
+
     def _nothing(self, _: Data | End | Error | None) -> None:
         """The stream as such has nothing to do; its node acts on what it sees, or nobody needs to."""
 
@@ -408,6 +419,7 @@ _RECV_ACTIONS: dict[RecvAction, Callable[[Receiver, Data | End | Error | None], 
     RecvAction.SEND_ACK: Receiver._send_ack,
     RecvAction.TELL_CANCELLED: Receiver._tell_cancelled,
     RecvAction.TELL_LOST: Receiver._tell_lost,
+    RecvAction.GIVE_BACK: Receiver._give_back,
 }
 _RECV_STEPS = tuple(
     tuple((state, tuple(_RECV_ACTIONS[action] for action in actions)) for state, actions in row)
