@@ -1,6 +1,7 @@
 """Text deltas and sampling: against whole-text decoding, and against plain probability."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,3 +76,11 @@ def test_a_large_vocabulary_gives_what_a_full_sort_gives(top_p: float, seed: int
     allowed = set(order[: int(np.searchsorted(mass, top_p + 1e-9)) + 1].tolist())
     sampler = Sampler(Params(temperature=1.0, top_p=top_p, seed=seed))
     assert {sampler.choose(logits) for _ in range(30)} <= allowed
+
+
+@pytest.mark.parametrize(
+    "asked", [Params(temperature=1e-300, seed=-1), Params(temperature=1e-9, top_p=0.0, seed=1 << 63)]
+)
+def test_extreme_parameters_are_greedy_in_the_limit(asked: Params) -> None:
+    logits = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
+    assert Sampler(asked).choose(logits) == int(np.argmax(logits))

@@ -18,16 +18,17 @@ class Sampler:
     def __init__(self, params: Params) -> None:
         self._temperature = params.temperature
         self._top_p = params.top_p
-        self._rng = np.random.default_rng(params.seed)
+        # A client may send any 64-bit integer; numpy wants it without a sign.
+        self._rng = np.random.default_rng(None if params.seed is None else params.seed % (1 << 64))
 
     def choose(self, logits: Logits) -> int:
         """The next token."""
         if self._temperature <= 0.0:
             return int(np.argmax(logits))
-        scaled = (logits.astype(np.float64) - float(logits.max())) / self._temperature
+        with np.errstate(over="ignore"):  # a temperature near 0 sends all but the best to minus infinity
+            scaled = (logits.astype(np.float64) - float(logits.max())) / self._temperature
         weights = np.exp(scaled)
-        nucleus = _nucleus(weights / weights.sum(), self._top_p)
-        ids, shares = nucleus
+        ids, shares = _nucleus(weights / weights.sum(), self._top_p)
         edges = np.cumsum(shares)
         drawn = self._rng.random() * edges[-1]
         return int(ids[min(int(np.searchsorted(edges, drawn, side="right")), len(ids) - 1)])
