@@ -4,7 +4,7 @@ import pytest
 
 from tests.run.world import Weather, World
 
-STORM = Weather(reorder=True, repeat=0.1, kills=4, cancel=0.15, stall=0.5, fail=0.05, deadline_ms=1500, requests=25)
+STORM = Weather(reorder=True, repeat=0.1, kills=4, cancel=0.15, stall=0.5, fail=0.05, deadline_ms=100, requests=25)
 WEATHERS = {
     "calm": Weather(),
     "reordering": Weather(reorder=True, repeat=0.2),

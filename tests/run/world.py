@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from accord.run import frames
 from accord.run.frames import Data, Frame, Hop
-from accord.run.node import Node, NodeJob
+from accord.run.jobs import NodeJob
+from accord.run.node import Node
 from accord.terms.graph import DOOR, Batching, Capability, Edge, Payload, Stage, StageGraph
 from accord.terms.request import ErrorCode
 

@@ -3,7 +3,7 @@
 In: payload sizes. Out: offsets into the arena. Invariant: an extent is either free or on loan, never both.
 The memory is an anonymous memfd: it needs no name, no room in /dev/shm and no clean-up, because the
 kernel keeps it for as long as any process maps it. A loan thus survives its writer's crash, and the
-writer takes back a crashed reader's loans (see streams.py).
+writer takes back a crashed reader's loans (see sender.py).
 """
 
 import errno

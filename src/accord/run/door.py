@@ -14,7 +14,8 @@ import msgspec
 
 from accord.run.arena import Arena, ArenaReader
 from accord.run.frames import Data, Frame, Route, link_wire
-from accord.run.node import Node, NodeJob
+from accord.run.jobs import NodeJob
+from accord.run.node import Node
 from accord.run.payloads import PCM_RATE_HZ
 from accord.run.routing import DOOR_NODE
 from accord.run.ticket import Held, LiveTicket
@@ -79,7 +80,7 @@ class Door:
             self._node.disconnect(peer)
             self.flush_soon()
 
-    def begin(self, ticket: LiveTicket, rid: int, route: Route, deadline_ns: int, params: bytes) -> None:
+    def begin(self, ticket: LiveTicket, *, rid: int, route: Route, deadline_ns: int, params: bytes) -> None:
         """Sends a request's inputs on their way."""
         self._tickets[rid] = ticket
         node = self._node
@@ -108,8 +109,6 @@ class Door:
             self.detach(peer)
         if self._alarm is not None:
             self._alarm.cancel()
-
-    # What the node tells.
 
     def opened(self, job: NodeJob) -> None:
         """Requests begin here: nothing to learn."""
@@ -169,8 +168,6 @@ class Door:
 
     def reach(self, peer: int) -> None:
         """The door links before it routes: there is nothing to wait for."""
-
-    # Inputs and outputs.
 
     def _send_parts(self, rid: int, parts: tuple[Part, ...]) -> None:
         counts: dict[str, int] = {}

@@ -8,12 +8,13 @@ open, so that no byte of it is on loan any more. One failing stream fails the jo
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
 
 from accord.run import frames
 from accord.run.frames import EDGES_MAX, Cancel, CancelAck, Credit, Data, End, Error, Frame, Open, Route
+from accord.run.jobs import NodeJob, Owner, Reader
 from accord.run.protocol import RecvEvent, RecvState, SendEvent, SendState
-from accord.run.streams import Buffers, Memory, Receiver, Sender
+from accord.run.receiver import Receiver
+from accord.run.sender import Buffers, Memory, Sender
 from accord.terms.graph import Edge, Payload
 from accord.terms.request import ErrorCode
 
@@ -21,61 +22,6 @@ GRAVEYARD_MAX = 8192
 LAYOUTS_MAX = 1024
 _SEQUENCED = (Data, End, Error)
 Layout = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int, int], ...]]
-
-
-class NodeJob:
-    """One request at this node. Times are in nanoseconds of the node's clock, 0 for not yet."""
-
-    __slots__ = (
-        "deadline_ns", "ended_ns", "expected", "first_input_ns", "first_output_ns", "inputs", "opened_ns", "outputs",
-        "over", "params", "rid", "worked_ns",
-    )  # fmt: skip
-
-    def __init__(self, rid: int, params: bytes, deadline_ns: int) -> None:
-        self.rid = rid
-        self.params = params
-        self.deadline_ns = deadline_ns
-        self.inputs: dict[int, Receiver] = {}
-        self.outputs: dict[int, Sender] = {}
-        self.expected = 0  # input streams that have not ended
-        self.over = False  # the owner has been told, or has said, that the job is over
-        self.opened_ns = self.first_input_ns = self.first_output_ns = self.ended_ns = self.worked_ns = 0
-
-
-class Owner(Protocol):
-    """What a node tells its owner."""
-
-    def opened(self, job: NodeJob) -> None:
-        """A request has reached this node."""
-        ...
-
-    def chunk(self, job: NodeJob, frame: Data, edge: int, release: Callable[[], None]) -> None:
-        """A chunk came on edge number `edge`; `Node.view` gives its bytes until `release`."""
-        ...
-
-    def input_ended(self, job: NodeJob, edge: int, usage: bytes) -> None:
-        """One input has ended; `job.expected` says how many have not."""
-        ...
-
-    def dropped(self, job: NodeJob, code: ErrorCode, text: str) -> None:
-        """The job is over before its time: forget it, and release its chunks before returning."""
-        ...
-
-    def closed(self, job: NodeJob) -> None:
-        """Nothing of the job is left at this node."""
-        ...
-
-    def reach(self, peer: int) -> None:
-        """A route names a peer without a link: a last chance to connect it."""
-        ...
-
-
-class Reader(Protocol):
-    """A peer's arena as this node sees it."""
-
-    def view(self, offset: int, size_bytes: int) -> memoryview:
-        """A view of a payload."""
-        ...
 
 
 class Node:
@@ -110,8 +56,6 @@ class Node:
         self._deadlines: list[tuple[int, int]] = []
         self._graveyard: OrderedDict[int, None] = OrderedDict()
         self._early: dict[int, list[tuple[int, Data | End | Error]]] = {}
-
-    # The links.
 
     def connect(self, peer: int, reader: Reader) -> None:
         """A link to the peer is up."""
@@ -154,8 +98,6 @@ class Node:
         for peer, _ in taken:
             self._out[peer] = []
         return taken
-
-    # What the owner does.
 
     def begin(self, rid: int, route: Route, params: bytes, deadline_ns: int) -> NodeJob:
         """Starts a request at this node (the door): opens its outgoing streams."""
@@ -253,8 +195,6 @@ class Node:
             if not sender.waiting:
                 self._waiting_for_room.pop(sender, None)
 
-    # What the ends of streams tell (SenderOwner, ReceiverOwner).
-
     def emit(self, peer: int, frame: Frame) -> None:
         """Queues a frame; one for a peer that is gone has nobody to act on it."""
         queue = self._out.get(peer)
@@ -306,8 +246,6 @@ class Node:
             if job is None or not any(s.waiting for s in job.outputs.values()):
                 self.blocked.discard(rid)
 
-    # Frames.
-
     def _got_open(self, peer: int, frame: Open) -> None:
         rid, edge = divmod(frame.key, EDGES_MAX)
         job = self.jobs.get(rid)
@@ -351,8 +289,6 @@ class Node:
         elif (receiver := job.inputs.get(edge)) is not None:
             receiver.apply(RecvEvent.GOT_CANCEL if type(frame) is Cancel else RecvEvent.GOT_ACK)
         self._close_if_done(job)
-
-    # Jobs.
 
     def _new_job(self, rid: int, route_bytes: bytes, params: bytes, deadline_ns: int) -> NodeJob:
         inputs, outputs = self._layouts.get(route_bytes) or self._layout(route_bytes)

@@ -14,9 +14,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from mmap import PAGESIZE
 
-from accord.run import arena, control
+from accord.run import arena
 from accord.run.attribution import Page
-from accord.run.control import Down, Start, Up
+from accord.run.control import Broken, Down, Start, Up, supervisor_wire
 from accord.run.ports import EngineSpec
 from accord.run.wire import Wire
 from accord.terms.graph import Edge
@@ -33,7 +33,7 @@ class Child:
     ordinal: int
     spec: EngineSpec
     popen: subprocess.Popen[bytes]
-    control: Wire[Up, Down]
+    control: Wire[Down, Up]
     arena_fd: int
     arena_bytes: int
     page: Page
@@ -42,7 +42,7 @@ class Child:
     born_s: float
     health: Health = Health.STARTING
     load_s: float = 0.0
-    broken: control.Broken | None = None
+    broken: Broken | None = None
     restarts: int = 0
     last_lines: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
 
@@ -112,7 +112,7 @@ def spawn(
     finally:
         theirs.close()
         os.close(stderr_write)
-    wire = control.supervisor_wire(ours)
+    wire = supervisor_wire(ours)
     page = Page(page_fd)
     start = Start(node_id=node_id, spec=spec, edges=edges, arena_bytes=arena_bytes)
     wire.send([start], [os.dup(arena_fd), page_fd])

@@ -1,6 +1,6 @@
 """The stream protocol of every edge, as two tables: states x events -> (state, actions).
 
-In: nothing. Out: `SENDER` and `RECEIVER`, total tables that streams.py interprets and docs/protocol.md
+In: nothing. Out: `SENDER` and `RECEIVER`, total tables that sender.py and receiver.py interpret and docs/protocol.md
 is drawn from. Invariant: every state answers every event, and CLOSED is never left.
 Events that start with GOT come from the peer, in sequence; the others are local. LOST: the peer's
 process has gone. SETTLED: a terminal was passed and every payload has been given back.

@@ -34,7 +34,8 @@ from accord.run.control import (
     replica_wire,
 )
 from accord.run.frames import Data, Frame, link_wire
-from accord.run.node import Node, NodeJob
+from accord.run.jobs import NodeJob
+from accord.run.node import Node
 from accord.run.ports import Chunk, Emission, Engine, Job, JobDone, JobFailed, Waking
 from accord.run.wire import Wire
 from accord.terms.errors import AccordError, BadInput
@@ -87,8 +88,6 @@ class Replica:
                 self._step()
             self._flush()
 
-    # What the node tells.
-
     def opened(self, job: NodeJob) -> None:
         """A request has reached this replica."""
         sources = frozenset(self._edges[edge].source for edge in job.inputs)
@@ -124,8 +123,6 @@ class Replica:
     def reach(self, peer: int) -> None:
         """A route names a peer whose link is not up: its Attach must be waiting on the control socket."""
         self._take_control()
-
-    # The loop's parts.
 
     def _waiting(self) -> int:
         if self._more:

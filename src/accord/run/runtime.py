@@ -24,6 +24,7 @@ from accord.run.door import Door
 from accord.run.gauges import Gauges
 from accord.run.ports import EngineSpec
 from accord.run.process import Child
+from accord.run.readings import replica_status, request_trace
 from accord.run.routing import DOOR_NODE, Router
 from accord.run.supervisor import Launch as StageLaunch
 from accord.run.supervisor import Supervisor
@@ -31,8 +32,8 @@ from accord.run.ticket import Launch, LiveTicket
 from accord.run.timeline import RequestTrace, chrome_trace
 from accord.terms.errors import BrokenEdge, Overloaded
 from accord.terms.plan import Plan, StagePlan
-from accord.terms.request import Done, ErrorCode, Failed, Params, Request, StageSpan, Usage
-from accord.terms.status import Health, ReplicaStatus, ServiceStatus
+from accord.terms.request import Done, ErrorCode, Failed, Params, Request, Usage
+from accord.terms.status import Health, ServiceStatus
 
 ATTEMPTS_MAX = 2
 DOOR_ARENA_BYTES = 64 << 20
@@ -106,8 +107,6 @@ class Runtime:
         """Cancels what runs and ends every replica."""
         await self._close()
 
-    # The Service port.
-
     async def submit(self, request: Request) -> LiveTicket:
         """Accepts a request, or raises BadInput or Overloaded. See the port."""
         inputs = frozenset(part.edge for part in request.parts)
@@ -143,7 +142,7 @@ class Runtime:
         graph = self.plan.graph
         children = sorted(self._supervisor.children, key=lambda c: (c.stage, c.ordinal))
         order = {stage.name: number for number, stage in enumerate(graph.stages)}
-        replicas = tuple(_replica_status(child) for child in sorted(children, key=lambda c: order[c.stage]))
+        replicas = tuple(replica_status(child) for child in sorted(children, key=lambda c: order[c.stage]))
         ready = all(any(r.stage == stage.name and r.health is Health.READY for r in replicas) for stage in graph.stages)
         return ServiceStatus(
             name=self.plan.name,
@@ -154,8 +153,6 @@ class Runtime:
             objectives=self._gauges.objectives(),
             totals=self._gauges.totals(queued=self._admission.queued),
         )
-
-    # What else a runtime can do.
 
     async def scale(self, stage: str, replicas: int) -> None:
         """Adds or drains replicas of a stage while traffic flows; returns when that is done."""
@@ -172,9 +169,7 @@ class Runtime:
     @property
     def recent(self) -> tuple[RequestTrace, ...]:
         """The last requests that have ended, with what each stage did for them."""
-        return tuple(self._trace(launch, ticket) for launch, ticket in self._settled)
-
-    # What the supervisor tells (Hooks).
+        return tuple(request_trace(launch, ticket, self._places) for launch, ticket in self._settled)
 
     def attach(self, child: Child, sock: socket.socket) -> None:
         """A link to a replica."""
@@ -220,8 +215,6 @@ class Runtime:
         """What the door's own arena holds."""
         return self._door.arena.used_bytes
 
-    # What the door tells (DoorOwner).
-
     def delivered(self, rid: int, usage: Usage | None) -> None:
         """The client has taken everything."""
         launch, ticket = self._launches[rid]
@@ -252,8 +245,6 @@ class Runtime:
             found[0].at_door = False
             self._settle(*found)
 
-    # A request's life.
-
     def _launch(self, ticket: LiveTicket) -> None:
         request = ticket.request
         rid = self._next_rid
@@ -266,7 +257,7 @@ class Runtime:
         ticket.launches_open += 1
         self._launches[rid] = (launch, ticket)
         deadline_ns = ticket.arrived_ns + int(request.deadline_s * 1e9)
-        self._door.begin(ticket, rid, route, deadline_ns, _encode_params(request.params))
+        self._door.begin(ticket, rid=rid, route=route, deadline_ns=deadline_ns, params=_encode_params(request.params))
 
     async def _relaunch(self, ticket: LiveTicket, lost: Launch) -> None:
         # A peer may tell of a death before the supervisor has seen it: the next route must not lead there.
@@ -330,33 +321,6 @@ class Runtime:
     def _leave(self, ticket: LiveTicket) -> None:
         self._admission.leave(ticket.size_bytes, (time.monotonic_ns() - ticket.arrived_ns) / 1e9)
 
-    def _trace(self, launch: Launch, ticket: LiveTicket) -> RequestTrace:
-        spans = tuple(
-            StageSpan(
-                stage=self._places[node][0],
-                replica=self._places[node][1],
-                opened_ns=row.opened_ns,
-                first_input_ns=row.first_input_ns,
-                first_output_ns=row.first_output_ns,
-                ended_ns=row.ended_ns,
-                busy_ns=row.worked_ns,
-            )
-            for node, row in launch.rows
-        )
-        return RequestTrace(
-            rid=launch.rid,
-            arrived_ns=ticket.arrived_ns,
-            launched_ns=launch.started_ns,
-            first_text_ns=ticket.first_text_ns,
-            first_audio_ns=ticket.first_audio_ns,
-            ended_ns=launch.ended_ns,
-            edges=ticket.edges,
-            complete=launch.usage is not None,
-            spans=spans,
-        )
-
-    # Replicas that come and go, and the end.
-
     def _serving(self, stage: str) -> list[Child]:
         return [c for c in self._supervisor.children if c.stage == stage and c.health is Health.READY]
 
@@ -391,24 +355,6 @@ def _spec(item: StagePlan, assets: Mapping[str, str], options: Mapping[str, str]
         assets=tuple((name, assets[name]) for name in item.assets),
         options=(*item.options, *options.items()),
         deterministic=deterministic,
-    )
-
-
-def _replica_status(child: Child) -> ReplicaStatus:
-    reading = child.page.read()
-    return ReplicaStatus(
-        stage=child.stage,
-        replica=child.ordinal,
-        pid=child.popen.pid,
-        health=child.health,
-        activity=reading.activity,
-        time_s=tuple(value / 1e9 for value in reading.time_ns),
-        active=reading.active,
-        served=reading.served,
-        restarts=child.restarts,
-        memory_bytes=child.memory_bytes(),
-        arena_used_bytes=reading.arena_used_bytes,
-        arena_bytes=child.arena_bytes,
     )
 
 

@@ -173,8 +173,6 @@ class Supervisor:
             for node, parts in taken.items()
         }
 
-    # A child's life.
-
     def _spawn(self, launch: Launch, ordinal: int, *, restarts: int) -> Child:
         node_id = self._next_node
         self._next_node += 1
@@ -291,8 +289,6 @@ class Supervisor:
         child.control.flush()
         if not child.control.congested:
             asyncio.get_running_loop().remove_writer(child.control.fileno())
-
-    # Waiting.
 
     async def _until(self, met: Callable[[], bool], limit_s: float) -> None:
         loop = asyncio.get_running_loop()
