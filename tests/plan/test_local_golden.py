@@ -96,14 +96,18 @@ def test_too_little_memory_says_how_much_is_missing():
     assert refusal.field == "fleet"
     assert "512MiB" in refusal.value
     assert refusal.may_retry
-    # Weights 369 MiB, requests 192, arenas 5 x 16, processes 5 x 110, the door 384: 1575 MiB of 85%.
-    assert "1.81GiB" in refusal.limit
+    # Weights 112 + 420 + 240 + 150 + 8 MiB, requests 16 + 32 + 96 + 32 + 8, arenas 4 x 16 and 32 for two spectra,
+    # processes 5 x 110, the door 384: 2144 MiB of 85%.
+    assert "2.46GiB" in refusal.limit
 
 
 def test_less_memory_means_smaller_batches_first():
     plan = compiled(machine=Machine(cores=2, memory_bytes=3 * GIB))
     assert isinstance(plan, Plan)
-    assert 1 <= plan.admission.active_max < 16
+    # 85% of 3 GiB are 2611 MiB: 1960 for none, and 184 for each request; the next size, 4, would need 2696.
+    assert plan.admission.active_max == 3
+    # A chunk of 15 s of speech takes 14 MB, more than the window of its edge.
+    assert plan.stage("acoustic").arena_bytes == 32 << 20
 
 
 def test_what_is_not_known_is_no_limit():

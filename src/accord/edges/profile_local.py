@@ -72,7 +72,7 @@ def profile_key(model: Model, machine: Machine) -> str:
         sorted(machine.instructions or ()),
         [(package, _version(package)) for package in (*packages, "numpy", "accord-ai")],
         [
-            (row.stage, row.engine, [(asset, WEIGHTS[asset].wheel_sha256) for asset in row.assets])
+            (row.stage, row.engine, row.options, [(asset, WEIGHTS[asset].wheel_sha256) for asset in row.assets])
             for row in model.engines
         ],
     )
@@ -148,7 +148,7 @@ def _spec(model: Model, stage: Stage, threads: int, *, home: Path, assets: Mappi
         batch_max=CROWD,
         memory_bytes=CROWD * stage.request_bytes,
         assets=tuple((name, str(assets[name])) for name in row.assets),
-        options=engine_options(row.engine, home=home),
+        options=(*row.options, *engine_options(row.engine, home=home)),
     )
 
 

@@ -57,6 +57,7 @@ def _stage_plan(question: Question, choice: Choice, stage: Stage, *, active: int
         memory_bytes=slots * stage.request_bytes,
         arena_bytes=arena_bytes(question, stage.name, slots=slots),
         assets=row.assets,
+        options=row.options,
         work=speed.work,
     )
 

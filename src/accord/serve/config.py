@@ -48,7 +48,7 @@ class DoorConfig:
     tokens_default: int = 256
     tokens_max: int = 8192
     say_chars_max: int = 4096
-    audio_s_max: float = 600.0
+    audio_s_max: float = 300.0
     pixels_max: int = 40_000_000
     connections_max: int = 1024
     status_streams_max: int = 32

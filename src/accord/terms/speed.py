@@ -13,11 +13,12 @@ from accord.terms.graph import StageGraph
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEngine:
-    """Which row of the engine table runs a stage, and which weight packages it reads."""
+    """Which row of the engine table runs a stage, which weight packages it reads, and the engine's options."""
 
     stage: str
     engine: str
     assets: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
 
 
 class Quantity(StrEnum):
