@@ -5,6 +5,7 @@ Invariant: the loop waits in the poller or works in a step, and is accounted for
 """
 
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -42,6 +43,11 @@ from accord.terms.errors import AccordError, BadInput
 from accord.terms.request import ErrorCode, Params, Usage
 
 PACKETS_A_TURN = 16
+# After a small packet there is seldom a second one: asking costs more than the poller's telling.
+PACKET_FULL = 24
+# Departures are told together: each telling wakes the door.
+ROWS_WAIT_NS = 3_000_000
+ROWS_MAX = 128
 _PR_SET_PDEATHSIG = 1
 _encode_usage = msgspec.msgpack.Encoder().encode
 _params_decoder = msgspec.msgpack.Decoder(Params)
@@ -64,6 +70,7 @@ class Replica:
             node_id=start.node_id, edges=start.edges, memory=self._arena, owner=self, clock=time.monotonic_ns
         )
         self._links: dict[int, tuple[int, Wire[Frame, Frame]]] = {}
+        self._wires: dict[int, Wire[Frame, Frame]] = {}
         self._jobs: dict[int, Job] = {}
         self._rows: list[Row] = []
         self._served = 0
@@ -136,20 +143,24 @@ class Replica:
         if self._more:
             return 0
         due = self._node.next_deadline_ns()
+        if self._rows:
+            rows_due = self._rows[0].ended_ns + ROWS_WAIT_NS
+            due = rows_due if due is None else min(due, rows_due)
         return None if due is None else max(0.0, (due - time.monotonic_ns()) / 1e9)
 
     def _take(self, events: list[tuple[int, int]]) -> None:
         # Control first: a route may name a peer whose Attach was sent before the request was.
-        ready = dict(events)
-        mask = ready.pop(self._control.fileno(), 0)
-        if mask & select.EPOLLOUT:
-            self._control.flush()
-        if mask:
-            self._take_control()
-        ready.pop(-1 if self._wake_fd is None else self._wake_fd, None)
-        for fd, link_mask in ready.items():
+        control = self._control.fileno()
+        for fd, mask in events:
+            if fd == control:
+                if mask & select.EPOLLOUT:
+                    self._control.flush()
+                    if not self._control.congested:
+                        self._poll.modify(control, select.EPOLLIN)
+                self._take_control()
+        for fd, mask in events:
             if fd in self._links:
-                self._take_link(fd, link_mask)
+                self._take_link(fd, mask)
 
     def _take_control(self) -> None:
         while True:
@@ -169,6 +180,7 @@ class Replica:
                 sock_fd, arena_fd = fds
                 wire = link_wire(socket.socket(fileno=sock_fd))
                 self._links[sock_fd] = (peer, wire)
+                self._wires[peer] = wire
                 self._node.connect(peer, ArenaReader(arena_fd, size))
                 os.close(arena_fd)
                 self._poll.register(sock_fd, select.EPOLLIN)
@@ -195,12 +207,12 @@ class Replica:
             if packet is None:
                 self._poll.unregister(fd)
                 wire.close()
-                del self._links[fd]
+                del self._links[fd], self._wires[peer]
                 self._node.disconnect(peer)
                 return
-            if not packet:
-                return
             self._node.receive(peer, packet)
+            if len(packet) < PACKET_FULL:
+                return
 
     def _step(self) -> None:
         began = self._meter.enter(attribution.BUSY)
@@ -231,20 +243,20 @@ class Replica:
             self._more = self._more or len(node.blocked) < before
         for peer, frames in node.take_frames():
             self._send(peer, frames)
-        if self._rows:
-            rows, self._rows = self._rows, []
+        rows = self._rows
+        if rows and (len(rows) >= ROWS_MAX or time.monotonic_ns() - rows[0].ended_ns >= ROWS_WAIT_NS):
+            self._rows = []
             for start in range(0, len(rows), 500):
                 self._control.send([Finished(rows=rows[start : start + 500])])
         self._watch_control()
         self._meter.count(active=len(node.jobs), served=self._served, arena_used_bytes=self._arena.used_bytes)
 
     def _send(self, peer: int, frames: list[Frame]) -> None:
-        for fd, (other, wire) in self._links.items():
-            if other == peer:
-                wire.send(frames)
-                if wire.congested:
-                    self._poll.modify(fd, select.EPOLLIN | select.EPOLLOUT)
-                return
+        wire = self._wires.get(peer)
+        if wire is not None:
+            wire.send(frames)
+            if wire.congested:
+                self._poll.modify(wire.fileno(), select.EPOLLIN | select.EPOLLOUT)
 
     def _watch_control(self) -> None:
         if self._control.congested:
@@ -268,6 +280,8 @@ def main(control_fd: int) -> int:
     except AccordError as error:
         control.send([Broken(text=str(error), final=isinstance(error, BadInput))])
         return error.exit_status
+    gc.collect()
+    gc.freeze()  # what loading made stays; looking through it again and again would cost each request
     control.send([Ready(load_s=time.monotonic() - began)])
     replica.run()
     return 0

@@ -116,7 +116,7 @@ class Runtime:
             request,
             arrived_ns=time.monotonic_ns(),
             size_bytes=size,
-            on_taken=self._door.flush_soon,
+            on_taken=self._door.flush,
             on_cancel=self._cancel,
         )
         ticket.edges = edges

@@ -60,7 +60,8 @@ class ArEngine:
 
     `deterministic`: prompts are computed in runs whose borders are the same whatever else runs, and only
     whole such runs are reused, so that a model whose rows don't influence each other gives the same bits.
-    A step computes at most the model's `prefill_tokens` of prompts, half of that while others decode.
+    A step computes at most the model's `prefill_tokens` of prompts, half of that while others decode, and fewer
+    far into a long prompt, where each costs more.
     """
 
     def __init__(self, model: TokenModel, codec: TextCodec, *, deterministic: bool) -> None:
@@ -174,14 +175,21 @@ class ArEngine:
         for answer in chosen:
             if answer.decoding:
                 continue
-            size = min(answer.prompt_tokens - answer.computed, longest)
-            if not self._deterministic and answer.prompt_tokens - answer.computed - size == 1:
-                size -= 1  # a lone last token would be rounded otherwise: see KvPool
-            if size > budget:
+            shift = (1 + answer.computed // self._model.shape.attention_tokens).bit_length() - 1
+            size = self._size(answer, max(2, longest >> shift))
+            if size << shift > budget:
                 return
-            budget -= size
+            budget -= size << shift
             self._running[answer.job.request_id] = self._running.pop(answer.job.request_id)
             yield answer, _row(answer, size)
+
+    def _size(self, answer: _Answer, longest: int) -> int:
+        """How much of the prompt to compute next."""
+        left = answer.prompt_tokens - answer.computed
+        size = min(left, longest)
+        if self._deterministic:
+            return min(size, self._run_tokens - answer.computed % self._run_tokens)
+        return size - 1 if left - size == 1 else size  # a lone last token would be rounded otherwise: see KvPool
 
     def _advance(self, answer: _Answer, row: Row, logits: Logits | None) -> Iterator[Output]:
         answer.computed = row.start + len(row.tokens)

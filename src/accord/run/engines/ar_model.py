@@ -20,6 +20,7 @@ class ModelShape:
 
     One request has at most `context_tokens`. `slots` requests may hold KV at once, and together they hold at
     most `blocks` blocks of `block_tokens` tokens. `prefill_tokens` bounds the prompt tokens of one `forward`.
+    `attention_tokens` is the position at which a token's attention costs as much as all its matrix products.
     `reuse`: whether KV may be copied between slots, and kept for a prompt that begins alike.
     """
 
@@ -28,6 +29,7 @@ class ModelShape:
     block_tokens: int
     blocks: int
     prefill_tokens: int
+    attention_tokens: int = 2048
     reuse: bool = True
 
     def __post_init__(self) -> None:

@@ -23,9 +23,13 @@ def find_gguf(spec: EngineSpec) -> Path:
 
 
 def shape_of(
-    spec: EngineSpec, *, token_bytes: int, context_tokens: int, block_tokens: int, prefill_tokens: int
+    spec: EngineSpec, *, token_bytes: int, context_tokens: int, block_tokens: int, prefill_tokens: int, width: int
 ) -> ModelShape:
-    """As many blocks as the budget holds, and as long a context as one request may fill with them."""
+    """As many blocks as the budget holds, and as long a context as one request may fill with them.
+
+    A layer of a llama multiplies a token with about 12 * width^2 weights, and at position p its attention with
+    4 * width * p values: both are equal near p = 3 * width.
+    """
     blocks = spec.memory_bytes // (token_bytes * block_tokens)
     context = min(context_tokens // block_tokens, blocks) * block_tokens
     if context < _CONTEXT_TOKENS_MIN:
@@ -41,4 +45,5 @@ def shape_of(
         block_tokens=block_tokens,
         blocks=blocks,
         prefill_tokens=prefill_tokens,
+        attention_tokens=3 * width,
     )

@@ -73,6 +73,7 @@ class LlamaCpp:
             context_tokens=min(weights.n_ctx_train, options.context_tokens),
             block_tokens=_BLOCK_TOKENS,
             prefill_tokens=options.prefill_tokens,
+            width=weights.n_embd,
         )
         self._shape = _parted(shape) if spec.deterministic else shape
         self._alone = spec.deterministic

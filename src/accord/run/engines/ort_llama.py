@@ -66,6 +66,7 @@ class OrtLlama:
             context_tokens=min(size.context_tokens, options.context_tokens),
             block_tokens=block_tokens(size.head_width),
             prefill_tokens=options.prefill_tokens,
+            width=size.width,
         )
         self._width = size.width
         self._caches = cache_names(size.layers)
