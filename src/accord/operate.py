@@ -31,6 +31,35 @@ class StageTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck:
+    """The busiest stage, and its bubble: the shares of its time that it lost to each way of waiting."""
+
+    stage: str
+    busy: float
+    starved: float
+    blocked: float
+    transferring: float
+
+    @property
+    def bubble(self) -> float:
+        """What it lost while work was there, 0 to 1."""
+        return self.starved + self.blocked + self.transferring
+
+
+def bottleneck(stages: tuple[StageTime, ...]) -> Bottleneck:
+    """The stage that was busy longest. Shares are of the time in which it had work, so without idle."""
+    busiest = max(stages, key=lambda item: item.time_s[list(Activity).index(Activity.BUSY)])
+    with_work = 1.0 - busiest.share(Activity.IDLE) or 1.0
+    return Bottleneck(
+        stage=busiest.stage,
+        busy=busiest.share(Activity.BUSY) / with_work,
+        starved=busiest.share(Activity.STARVED) / with_work,
+        blocked=busiest.share(Activity.BLOCKED) / with_work,
+        transferring=busiest.share(Activity.TRANSFERRING) / with_work,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One answered request. Times count from submission; None if there was no such output."""
 

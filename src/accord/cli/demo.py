@@ -5,6 +5,7 @@ a WAV file, a time line, and objectives against what was measured.
 """
 
 import sys
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from accord.edges.intent_file import load_intent
 from accord.edges.profile_samples import question
 from accord.edges.result_files import save_bytes, save_wav, sound_s
 from accord.explain import Rows, bound_words, objective_words
-from accord.operate import Answer, ask
+from accord.operate import Answer, ask, bottleneck
 from accord.run.payloads import PCM_RATE_HZ, Message, Prompt, StagePart, TextPart, pack_prompt
+from accord.run.timeline import Leg, critical_path
 from accord.terms import units
 from accord.terms.errors import BadInput
 from accord.terms.graph import DOOR, Payload, StageGraph
@@ -57,11 +59,11 @@ def demo(*, intent: Path | None, overrides: tuple[str, ...], spoken: Path | None
             return show_refusal(refusal, words, as_json=as_json)
         case plan:
             show_plan(prepared, plan, words)
-            answer, objectives = run_to_end(_asked(prepared, plan, sound, words=words, out=out))
+            results = run_to_end(_asked(prepared, plan, sound, words=words, out=out))
     if as_json:
-        print_json(_report(answer, objectives, out))
+        print_json(_report(results, out))
         return 0
-    _show_results(answer, objectives, words=words, out=out)
+    _show_results(results, words=words, out=out)
     door = f"http://{wanted.serving.host}:{wanted.serving.port}"
     words.print(f"  Next:  {_command()} up {intent or _OWN_COPY}   then open {door}")
     return 0
@@ -101,16 +103,16 @@ def _recording(path: Path) -> bytes:
     return data
 
 
-async def _asked(
-    prepared: Prepared, plan: Plan, sound: bytes, *, words: Console, out: Path
-) -> tuple[Answer, tuple[ObjectiveStatus, ...]]:
+async def _asked(prepared: Prepared, plan: Plan, sound: bytes, *, words: Console, out: Path) -> "Results":
     async with running(prepared, plan, words) as runtime:
         speaker = _Speaker(words, sound)
         answer = await ask(runtime, spoken_request(plan.graph, sound), hear=speaker.hear)
         speaker.end()
         save_wav(out / "answer.wav", answer.pcm, rate_hz=PCM_RATE_HZ)
+        await runtime.settled()
         save_bytes(out / "timeline.json", await runtime.timeline())
-        return answer, runtime.status().objectives
+        way = critical_path(plan.graph, runtime.recent[-1], _last_output(plan.graph)) if runtime.recent else ()
+        return Results(answer=answer, objectives=runtime.status().objectives, way=way)
 
 
 def spoken_request(graph: StageGraph, sound: bytes) -> Request:
@@ -161,12 +163,37 @@ class _Speaker:
         self._words.print("" if self._asked else f"  Accord:  {self._early.strip()}")
 
 
-def _show_results(answer: Answer, objectives: tuple[ObjectiveStatus, ...], *, words: Console, out: Path) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What one question gave. `way` is how the first chunk of its last output came about."""
+
+    answer: Answer
+    objectives: tuple[ObjectiveStatus, ...]
+    way: tuple[Leg, ...]
+
+
+def _last_output(graph: StageGraph) -> str:
+    """The output whose first chunk is waited for longest: speech where there is any."""
+    ends = [edge for edge in graph.edges if edge.target == DOOR]
+    return next((edge.name for edge in ends if edge.payload is Payload.PCM), ends[-1].name)
+
+
+def _show_results(results: Results, *, words: Console, out: Path) -> None:
+    answer = results.answer
     spoken_s = units.format_duration_s(len(answer.pcm) / 2 / PCM_RATE_HZ, digits=3)
     words.print(f"  Spoken answer: {out / 'answer.wav'} ({spoken_s})    ", end="")
     words.print(f"Time line: {out / 'timeline.json'} (open in ui.perfetto.dev)")
-    show_rows(words, objective_rows(objectives), indent=2)
+    show_rows(words, objective_rows(results.objectives), indent=2)
     show_rows(words, time_rows(answer), indent=2)
+    slowest = bottleneck(answer.stages)
+    words.print(
+        f"  Bottleneck: {slowest.stage}, busy {slowest.busy:.0%} of the time in which it had work; "
+        f"bubble {slowest.bubble:.0%} (starved {slowest.starved:.0%}, blocked {slowest.blocked:.0%}, "
+        f"transfer {slowest.transferring:.0%})"
+    )
+    if results.way:
+        legs = " · ".join(f"{leg.stage} {units.format_duration_s(leg.took_s, digits=3)}" for leg in results.way)
+        words.print(f"  Way to the first sound: {legs}")
 
 
 def objective_rows(objectives: tuple[ObjectiveStatus, ...]) -> Rows:
@@ -191,7 +218,8 @@ def time_rows(answer: Answer) -> Rows:
     return (("Where time went", "busy", "starved", "blocked", "transfer", "idle"), *rows)
 
 
-def _report(answer: Answer, objectives: tuple[ObjectiveStatus, ...], out: Path) -> dict[str, object]:
+def _report(results: Results, out: Path) -> dict[str, object]:
+    answer = results.answer
     return {
         "transcript": answer.transcript,
         "text": answer.text,
@@ -201,6 +229,8 @@ def _report(answer: Answer, objectives: tuple[ObjectiveStatus, ...], out: Path) 
         "audio_s": len(answer.pcm) / 2 / PCM_RATE_HZ,
         "answer": str(out / "answer.wav"),
         "timeline": str(out / "timeline.json"),
-        "objectives": msgspec.to_builtins(objectives),
+        "objectives": msgspec.to_builtins(results.objectives),
         "stages": msgspec.to_builtins(answer.stages),
+        "bottleneck": msgspec.to_builtins(bottleneck(answer.stages)),
+        "critical_path": msgspec.to_builtins(results.way),
     }

@@ -161,6 +161,15 @@ class Runtime:
         for child in mine[replicas:]:
             await self._drain(child)
 
+    async def settled(self, limit_s: float = 2.0) -> None:
+        """Waits until no request is under way, so that `recent` knows all of them; at most `limit_s`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while self._launches:
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._load_fell.append(waiter)
+                    await waiter
+
     async def timeline(self) -> bytes:
         """A Chrome trace (JSON) of replicas and recent requests; opens in ui.perfetto.dev."""
         names = {c.node_id: f"{c.stage}/{c.ordinal}" for c in self._supervisor.children}
