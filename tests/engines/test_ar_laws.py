@@ -51,6 +51,7 @@ shapes = st.builds(
     block_tokens=st.sampled_from((1, 4, 16)),
     blocks=st.integers(96, 150),
     prefill_tokens=st.integers(4, 20),
+    attention_tokens=st.sampled_from((8, 2048)),
 )
 
 
@@ -147,6 +148,18 @@ def test_answers_go_on_while_a_long_prompt_is_computed() -> None:
     while world.jobs[late].ending is None and world.jobs[early].ending is None:
         both += set(world.step().worked) == {early, late}
     assert both >= 60 // (SHAPE.prefill_tokens // 2)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_steps_stay_short_far_into_a_long_prompt(fixed: bool) -> None:
+    """Each prompt token weighs 1 + position / attention_tokens; a step weighs at most about twice the first one."""
+    shape = ModelShape(context_tokens=512, slots=1, block_tokens=1, blocks=512, prefill_tokens=32, attention_tokens=64)
+    world, model = fake_world(shape, deterministic=fixed)
+    world.ask("x" * 400, Params(max_tokens=1))
+    world.run()
+    weights = [sum(len(row.tokens) * (1 + row.start / 64) for row in rows) for rows in model.steps]
+    assert max(weights) < 2 * shape.prefill_tokens
+    assert sum(len(row.tokens) for rows in model.steps for row in rows) == len("user:\n") + 400
 
 
 def test_a_blocked_request_keeps_its_kv_and_goes_on_later() -> None:

@@ -170,16 +170,18 @@ class ArEngine:
         decoding = [answer for answer in chosen if answer.decoding]
         for answer in decoding:
             yield answer, _row(answer, 1)
-        budget = self._run_tokens if decoding else 2 * self._run_tokens
-        longest = self._run_tokens if self._deterministic else budget
+        bound = self._run_tokens if decoding else 2 * self._run_tokens
+        longest = self._run_tokens if self._deterministic else bound
+        budget = bound
         for answer in chosen:
             if answer.decoding:
                 continue
             shift = (1 + answer.computed // self._model.shape.attention_tokens).bit_length() - 1
             size = self._size(answer, max(2, longest >> shift))
-            if size << shift > budget:
+            cost = min(size << shift, bound)
+            if cost > budget:
                 return
-            budget -= size << shift
+            budget -= cost
             self._running[answer.job.request_id] = self._running.pop(answer.job.request_id)
             yield answer, _row(answer, size)
 

@@ -27,8 +27,8 @@ def shape_of(
 ) -> ModelShape:
     """As many blocks as the budget holds, and as long a context as one request may fill with them.
 
-    A layer of a llama multiplies a token with about 12 * width^2 weights, and at position p its attention with
-    4 * width * p values: both are equal near p = 3 * width.
+    Attention grows with the position: at about 3 times the width it doubles the time of a run of prompt tokens
+    (measured with ONNX Runtime: 111 ms at position 0, 226 ms at 1,900, width 576, one thread).
     """
     blocks = spec.memory_bytes // (token_bytes * block_tokens)
     context = min(context_tokens // block_tokens, blocks) * block_tokens
