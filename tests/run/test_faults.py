@@ -1,6 +1,7 @@
 """What users suffer from elsewhere: a killed stage, a stalled client, an abort, a hang. All must end well here."""
 
 import asyncio
+import gc
 import os
 import signal
 
@@ -245,3 +246,23 @@ async def test_nothing_is_left_behind() -> None:
 def _children() -> list[str]:
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
         return children.read().split()
+
+
+async def test_a_service_leaves_no_descriptor_open() -> None:
+    async def once() -> None:
+        async with Runtime(chain_plan(), assets={}) as runtime:
+            await collect(runtime, ask(b"x" * 100_000))
+            kill(runtime, "second")
+            await until(lambda: all(r.health is Health.READY for r in runtime.status().replicas) and _three(runtime))
+
+    await once()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        await once()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def _three(runtime: Runtime) -> bool:
+    return len(runtime.status().replicas) == 3

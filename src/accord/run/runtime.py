@@ -7,6 +7,7 @@ holds anything of it.
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
 from collections import deque
@@ -81,7 +82,7 @@ class Runtime:
 
     async def __aenter__(self) -> "Runtime":
         """Starts every replica. Raises BrokenEdge when one can't start; then nothing is left running."""
-        fd = arena.create("door", self._door_arena_bytes)
+        fd = self._door_arena_fd = arena.create("door", self._door_arena_bytes)
         self._door = Door(edges=self.plan.graph.edges, arena=Arena(fd, self._door_arena_bytes), owner=self)
         self._supervisor = Supervisor(
             graph=self.plan.graph,
@@ -349,6 +350,7 @@ class Runtime:
             task.cancel()
         await self._supervisor.stop()
         self._door.close()
+        os.close(self._door_arena_fd)
 
 
 def _spec(item: StagePlan, assets: Mapping[str, str], options: Mapping[str, str], deterministic: bool) -> EngineSpec:
