@@ -89,6 +89,11 @@ class Arena:
         insort(self._starts, offset)
         self._free[offset] = length
 
+    def close(self) -> None:
+        """Lets go of the memory; readers keep what they map."""
+        self._view.release()
+        self._map.close()
+
 
 class ArenaReader:
     """A peer's arena, read-only. Views stay valid after the peer has died."""

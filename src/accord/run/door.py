@@ -121,6 +121,7 @@ class Door:
             self.detach(peer)
         if self._alarm is not None:
             self._alarm.cancel()
+        self.arena.close()
 
     def opened(self, job: NodeJob) -> None:
         """Requests begin here: nothing to learn."""
