@@ -37,10 +37,10 @@ from accord.run.control import (
 from accord.run.frames import Data, Frame, link_wire
 from accord.run.jobs import NodeJob
 from accord.run.node import Node
-from accord.run.ports import Chunk, Emission, Engine, Job, JobDone, JobFailed, Waking
+from accord.run.ports import Chunk, Emission, Engine, Job, JobDone, Waking
 from accord.run.wire import Wire
 from accord.terms.errors import AccordError, BadInput
-from accord.terms.request import ErrorCode, Params, Usage
+from accord.terms.request import ErrorCode, Params
 
 PACKETS_A_TURN = 16
 # After a small packet there is seldom a second one: asking costs more than the poller's telling.
@@ -224,16 +224,15 @@ class Replica:
             for rid in step.worked:
                 if (job := self._node.jobs.get(rid)) is not None:
                     job.worked_ns += share
+        node = self._node
         for output in step.outputs:
-            match output:
-                case Emission():
-                    self._node.send(
-                        output.request_id, output.payload, output.buffers, index=output.index, meta=output.meta
-                    )
-                case JobDone(request_id=rid, usage=usage):
-                    self._node.finish(rid, _encode_usage(usage) if isinstance(usage, Usage) else b"")
-                case JobFailed(request_id=rid, code=code, text=text):
-                    self._node.fail(rid, code, text)
+            rid = output.request_id
+            if isinstance(output, Emission):
+                node.send(rid, output.payload, output.buffers, index=output.index, meta=output.meta)
+            elif isinstance(output, JobDone):
+                node.finish(rid, _encode_usage(output.usage) if output.usage is not None else b"")
+            else:
+                node.fail(rid, output.code, output.text)
 
     def _flush(self) -> None:
         node = self._node
