@@ -5,11 +5,11 @@ the owner. Invariant: a job's end is told to the owner once; `closed` follows wh
 open, so that no byte of it is on loan any more. One failing stream fails the job's other streams.
 """
 
-import heapq
 from collections import OrderedDict
 from collections.abc import Callable
 
 from accord.run import frames
+from accord.run.deadlines import Deadlines
 from accord.run.frames import EDGES_MAX, Cancel, CancelAck, Credit, Data, End, Error, Frame, Open, Route
 from accord.run.jobs import NodeJob, Owner, Reader
 from accord.run.protocol import RecvEvent, RecvState, SendEvent, SendState
@@ -22,6 +22,12 @@ GRAVEYARD_MAX = 8192
 LAYOUTS_MAX = 1024
 _SEQUENCED = (Data, End, Error)
 Layout = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int, int], ...]]
+
+# Looking a member up in its enum costs more than acting on it: the hot path has them by name.
+_R_ON_GOT_OPEN = RecvEvent.GOT_OPEN
+_R_CLOSED = RecvState.CLOSED
+_R_ENDED = RecvState.ENDED
+_S_CLOSED = SendState.CLOSED
 
 
 class Node:
@@ -53,7 +59,7 @@ class Node:
         self._out: dict[int, list[Frame]] = {}
         self._owing: list[Receiver] = []
         self._waiting_for_room: dict[Sender, None] = {}
-        self._deadlines: list[tuple[int, int]] = []
+        self._deadlines = Deadlines()
         self._graveyard: OrderedDict[int, None] = OrderedDict()
         self._early: dict[int, list[tuple[int, Data | End | Error]]] = {}
 
@@ -92,7 +98,7 @@ class Node:
         owing, self._owing = self._owing, []
         for receiver in owing:
             receiver.flush()
-            if receiver.state is RecvState.CLOSED and (job := self.jobs.get(receiver.key // EDGES_MAX)):
+            if receiver.state is _R_CLOSED and (job := self.jobs.get(receiver.key // EDGES_MAX)):
                 self._close_if_done(job)
         taken = [(peer, queue) for peer, queue in self._out.items() if queue]
         for peer, _ in taken:
@@ -141,7 +147,7 @@ class Node:
             return
         job.over = True
         for receiver in job.inputs.values():
-            if receiver.state is not RecvState.ENDED:
+            if receiver.state is not _R_ENDED:
                 receiver.apply(RecvEvent.CANCEL)
         for sender in list(job.outputs.values()):
             sender.end(usage)
@@ -170,9 +176,7 @@ class Node:
 
     def expire(self) -> None:
         """Ends the jobs whose deadline has passed."""
-        now = self._clock()
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, rid = heapq.heappop(self._deadlines)
+        for rid in self._deadlines.passed(self._clock()):
             job = self.jobs.get(rid)
             if job is None:
                 continue
@@ -184,9 +188,8 @@ class Node:
     def next_deadline_ns(self) -> int | None:
         """When `expire` is to be called next; None when nothing is due."""
         if len(self._deadlines) > 2 * len(self.jobs) + 1024:
-            self._deadlines = [(job.deadline_ns, rid) for rid, job in self.jobs.items()]
-            heapq.heapify(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+            self._deadlines.rebuild((job.deadline_ns, rid) for rid, job in self.jobs.items())
+        return self._deadlines.first_ns()
 
     def room_freed(self) -> None:
         """Lets the senders that waited for arena space try again; called once a loop."""
@@ -257,7 +260,7 @@ class Node:
         receiver = job.inputs.get(edge)
         if receiver is None:
             return
-        receiver.apply(RecvEvent.GOT_OPEN)
+        receiver.apply(_R_ON_GOT_OPEN)
         receiver.take_early()
 
     def _got_sequenced(self, peer: int, frame: Data | End | Error) -> None:
@@ -267,7 +270,7 @@ class Node:
             receiver = job.inputs.get(edge)
             if receiver is not None:
                 receiver.take(frame)
-                if receiver.state is RecvState.CLOSED:
+                if receiver.state is _R_CLOSED:
                     self._close_if_done(job)
         elif rid not in self._graveyard and len(self._early) < GRAVEYARD_MAX:
             self._early.setdefault(rid, []).append((peer, frame))
@@ -301,7 +304,7 @@ class Node:
             job.outputs[edge] = Sender(self, key=base + edge, edge=edge, peer=peer, window=window)
         job.expected = len(job.inputs)
         self.jobs[rid] = job
-        heapq.heappush(self._deadlines, (deadline_ns, rid))
+        self._deadlines.add(deadline_ns, rid)
         for sender in job.outputs.values():
             sender.open(Open(sender.key, route_bytes, deadline_ns, params))
         self._owner.opened(job)
@@ -373,10 +376,10 @@ class Node:
 
     def _close_if_done(self, job: NodeJob) -> None:
         for sender in job.outputs.values():
-            if sender.state is not SendState.CLOSED:
+            if sender.state is not _S_CLOSED:
                 return
         for receiver in job.inputs.values():
-            if receiver.state is not RecvState.CLOSED:
+            if receiver.state is not _R_CLOSED:
                 return
         if self.jobs.pop(job.rid, None) is None:
             return

@@ -16,6 +16,15 @@ from accord.run.protocol import RECEIVER, RecvAction, RecvEvent, RecvState
 EARLY_FRAMES_MAX = 4096
 _TERMINALS = (End, Error)
 
+# Looking a member up in its enum costs more than acting on it: the hot path has them by name.
+_ON_GOT_DATA = RecvEvent.GOT_DATA
+_ON_GOT_END = RecvEvent.GOT_END
+_ON_GOT_ERROR = RecvEvent.GOT_ERROR
+_ON_SETTLED = RecvEvent.SETTLED
+_ENDED = RecvState.ENDED
+_IDLE = RecvState.IDLE
+_OPEN = RecvState.OPEN
+
 
 class ReceiverOwner(Protocol):
     """What a receiver needs of its node."""
@@ -84,7 +93,7 @@ class Receiver:
         self.key = key
         self.edge = edge
         self.peer = peer
-        self.state = RecvState.IDLE
+        self.state = _IDLE
         self.owed = False
         self._window = window
         self._next_seq = 1
@@ -103,7 +112,7 @@ class Receiver:
 
     def take(self, frame: Data | End | Error) -> None:
         """A frame of the sequence: acts on it, and on those that waited for it."""
-        if frame.seq != self._next_seq or self.state is RecvState.IDLE:
+        if frame.seq != self._next_seq or self.state is _IDLE:
             if frame.seq >= self._next_seq and len(self._early) < EARLY_FRAMES_MAX:
                 self._early.setdefault(frame.seq, frame)
             return
@@ -131,24 +140,22 @@ class Receiver:
     def flush(self) -> None:
         """Sends the credit owed, and closes once nothing is left to read."""
         self.owed = False
-        due = self.state is RecvState.OPEN and 2 * (self._given - self._reported) >= self._window
-        if (due and self._given != self._reported) or (
-            self._urgent and self.state in {RecvState.OPEN, RecvState.ENDED}
-        ):
+        due = self.state is _OPEN and 2 * (self._given - self._reported) >= self._window
+        if (due and self._given != self._reported) or (self._urgent and self.state in {_OPEN, _ENDED}):
             self._reported = self._given
             self._urgent = False
             self._node.emit(self.peer, Credit(self.key, self._given))
-        if self.state is RecvState.ENDED and not self._loans:
-            self.apply(RecvEvent.SETTLED)
+        if self.state is _ENDED and not self._loans:
+            self.apply(_ON_SETTLED)
 
     def _take_now(self, frame: Data | End | Error) -> None:
         self._next_seq += 1
         kind = type(frame)
         if kind is Data:
-            self.apply(RecvEvent.GOT_DATA, frame)
+            self.apply(_ON_GOT_DATA, frame)
             return
-        self.apply(RecvEvent.GOT_END if kind is End else RecvEvent.GOT_ERROR, frame)
-        if self.state is RecvState.ENDED and not self._loans and not self.owed:
+        self.apply(_ON_GOT_END if kind is End else _ON_GOT_ERROR, frame)
+        if self.state is _ENDED and not self._loans and not self.owed:
             self.owed = True
             self._node.receiver_owes(self)
 

@@ -16,6 +16,18 @@ from accord.run.protocol import SENDER, SendAction, SendEvent, SendState
 
 Buffers = tuple[bytes | memoryview, ...]
 
+# Looking a member up in its enum costs more than acting on it: the hot path has them by name.
+_ON_CANCEL = SendEvent.CANCEL
+_ON_DATA = SendEvent.DATA
+_ON_END = SendEvent.END
+_ON_ERROR = SendEvent.ERROR
+_ON_GOT_CREDIT = SendEvent.GOT_CREDIT
+_ON_OPEN = SendEvent.OPEN
+_ON_SETTLED = SendEvent.SETTLED
+_DRAINING = SendState.DRAINING
+_IDLE = SendState.IDLE
+_OPEN = SendState.OPEN
+
 
 class Memory(Protocol):
     """Where large payloads lie: `Arena` has it, and a plain fake for simulations."""
@@ -83,7 +95,7 @@ class Sender:
         self.key = key
         self.edge = edge
         self.peer = peer
-        self.state = SendState.IDLE
+        self.state = _IDLE
         self.waiting: deque[_Waiting] = deque()
         self.ending: bytes | None = None
         self._window = window
@@ -105,7 +117,7 @@ class Sender:
 
     def open(self, frame: frames.Open) -> None:
         """Opens the stream."""
-        self.apply(SendEvent.OPEN, frame)
+        self.apply(_ON_OPEN, frame)
 
     def send(self, buffers: Buffers, index: int, meta: bytes) -> None:
         """Sends a chunk now, or keeps it until there is credit and room."""
@@ -113,9 +125,9 @@ class Sender:
         if not self.waiting:
             frame = self._frame(buffers, size, index, meta)
             if frame is not None:
-                self.apply(SendEvent.DATA, frame)
+                self.apply(_ON_DATA, frame)
                 return
-        if self.state is SendState.OPEN:
+        if self.state is _OPEN:
             self.waiting.append(_Waiting(b"".join(buffers), index, meta))
             self._node.sender_moved(self)
 
@@ -127,27 +139,27 @@ class Sender:
     def fail(self, code: str, text: str) -> None:
         """Ends the stream early, at once."""
         self.waiting.clear()
-        self.apply(SendEvent.ERROR, Error(self.key, self._seq + 1, code, text))
+        self.apply(_ON_ERROR, Error(self.key, self._seq + 1, code, text))
         self._settle()
 
     def cancel(self) -> None:
         """Cancels; the loans are taken back when the peer acknowledges."""
         self.waiting.clear()
-        self.apply(SendEvent.CANCEL)
+        self.apply(_ON_CANCEL)
 
     def pump(self) -> None:
         """Sends what waits, as far as credit and room go."""
         moved = False
-        while self.waiting and self.state is SendState.OPEN:
+        while self.waiting and self.state is _OPEN:
             first = self.waiting[0]
             frame = self._frame((first.data,), len(first.data), first.index, first.meta)
             if frame is None:
                 break
             self.waiting.popleft()
-            self.apply(SendEvent.DATA, frame)
+            self.apply(_ON_DATA, frame)
             moved = True
-        if not self.waiting and self.ending is not None and self.state is SendState.OPEN:
-            self.apply(SendEvent.END, End(self.key, self._seq + 1, self.ending))
+        if not self.waiting and self.ending is not None and self.state is _OPEN:
+            self.apply(_ON_END, End(self.key, self._seq + 1, self.ending))
             moved = True
         self._settle()
         if moved:
@@ -155,12 +167,12 @@ class Sender:
 
     def credit(self, frame: Credit) -> None:
         """The peer has given payloads back."""
-        self.apply(SendEvent.GOT_CREDIT, frame)
+        self.apply(_ON_GOT_CREDIT, frame)
         self.pump()
 
     def _frame(self, buffers: Buffers, size: int, index: int, meta: bytes) -> Data | None:
         under_way = self._sent - self._credited
-        if self.state is not SendState.OPEN or (2 * under_way > self._window and under_way + size > self._window):
+        if self.state is not _OPEN or (2 * under_way > self._window and under_way + size > self._window):
             return None
         if size <= frames.INLINE_BYTES_MAX:
             inline = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
@@ -173,8 +185,8 @@ class Sender:
         return Data(self.key, self._seq + 1, index, meta, size, b"", offset)
 
     def _settle(self) -> None:
-        if self.state is SendState.DRAINING and not self._loans:
-            self.apply(SendEvent.SETTLED)
+        if self.state is _DRAINING and not self._loans:
+            self.apply(_ON_SETTLED)
 
     def _emit(self, frame: Frame | None) -> None:
         if frame is not None:
