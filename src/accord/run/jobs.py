@@ -7,10 +7,27 @@ Invariant: a job that was opened is told `closed` once, and before that `dropped
 from collections.abc import Callable
 from typing import Protocol
 
-from accord.run.frames import Data
+from accord.run.frames import Data, decode_route
 from accord.run.receiver import Receiver
 from accord.run.sender import Sender
+from accord.terms.graph import Edge
 from accord.terms.request import ErrorCode
+
+# Of one node in a route: its input streams and its output streams, each as (edge number, peer, window in bytes).
+Layout = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int, int], ...]]
+
+
+def layout_of(route: bytes, node_id: int, edges: tuple[Edge, ...]) -> Layout:
+    """What a node has to do with a route."""
+    inputs: list[tuple[int, int, int]] = []
+    outputs: list[tuple[int, int, int]] = []
+    for hop in decode_route(route):
+        window = edges[hop.edge].window_bytes
+        if hop.consumer == node_id:
+            inputs.append((hop.edge, hop.producer, window))
+        elif hop.producer == node_id:
+            outputs.append((hop.edge, hop.consumer, window))
+    return tuple(inputs), tuple(outputs)
 
 
 class NodeJob:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from accord.run import frames
 from accord.run.deadlines import Deadlines
 from accord.run.frames import EDGES_MAX, Cancel, CancelAck, Credit, Data, End, Error, Frame, Open, Route
-from accord.run.jobs import NodeJob, Owner, Reader
+from accord.run.jobs import Layout, NodeJob, Owner, Reader, layout_of
 from accord.run.protocol import RecvEvent, RecvState, SendEvent, SendState
 from accord.run.receiver import Receiver
 from accord.run.sender import Buffers, Memory, Sender
@@ -21,7 +21,6 @@ from accord.terms.request import ErrorCode
 GRAVEYARD_MAX = 8192
 LAYOUTS_MAX = 1024
 _SEQUENCED = (Data, End, Error)
-Layout = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int, int], ...]]
 
 # Looking a member up in its enum costs more than acting on it: the hot path has them by name.
 _R_ON_GOT_OPEN = RecvEvent.GOT_OPEN
@@ -168,11 +167,17 @@ class Node:
             self._cancel_streams(job)
 
     def forget(self, rid: int) -> None:
-        """The request is over: cancels the job, or turns it away when it comes."""
-        if rid in self.jobs:
-            self.cancel(rid)
-        else:
+        """The request is over: drops the job, or turns it away when it comes.
+
+        This may come before the peers' own cancels; the owner must stop working all the same.
+        """
+        job = self.jobs.get(rid)
+        if job is None:
             self._turn_away(rid)
+        elif not job.over:
+            job.over = True
+            self._owner.dropped(job, ErrorCode.CANCELLED, "cancelled")
+            self._cancel_streams(job)
 
     def expire(self) -> None:
         """Ends the jobs whose deadline has passed."""
@@ -319,16 +324,8 @@ class Node:
         return job
 
     def _layout(self, route_bytes: bytes) -> Layout:
-        inputs: list[tuple[int, int, int]] = []
-        outputs: list[tuple[int, int, int]] = []
-        for hop in frames.decode_route(route_bytes):
-            window = self.edges[hop.edge].window_bytes
-            if hop.consumer == self.node_id:
-                inputs.append((hop.edge, hop.producer, window))
-            elif hop.producer == self.node_id:
-                outputs.append((hop.edge, hop.consumer, window))
-        layout = (tuple(inputs), tuple(outputs))
-        for _, peer, _ in (*inputs, *outputs):
+        layout = layout_of(route_bytes, self.node_id, self.edges)
+        for _, peer, _ in (*layout[0], *layout[1]):
             if peer not in self._readers:
                 self._owner.reach(peer)
         if len(self._layouts) >= LAYOUTS_MAX:
