@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from accord.run.runtime import Runtime
 from accord.terms.request import Done, Event, Failed, Output, Params, Part, Request
+from accord.terms.status import Activity
 
 
 def ask(
@@ -49,11 +50,11 @@ def kill(runtime: Runtime, stage: str) -> int:
 
 
 def at_rest(runtime: Runtime) -> bool:
-    """Nothing is active, and no arena holds anything."""
+    """Nothing is active, no engine works on, and no arena holds anything."""
     status = runtime.status()
     return (
         status.totals.active == 0
         and not runtime.any_active()
         and runtime.door_used_bytes == 0
-        and all(r.active == 0 and r.arena_used_bytes == 0 for r in status.replicas)
+        and all(r.active == 0 and r.arena_used_bytes == 0 and r.activity is Activity.IDLE for r in status.replicas)
     )

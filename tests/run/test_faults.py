@@ -266,3 +266,18 @@ async def test_a_service_leaves_no_descriptor_open() -> None:
 
 def _three(runtime: Runtime) -> bool:
     return len(runtime.status().replicas) == 3
+
+
+async def test_an_engine_stops_working_for_those_who_left() -> None:
+    """The word that a request is over may come before the peers' own cancels."""
+    plan = chain_plan(options={"second": {**TOKENS, "tokens": "1000000"}})
+    async with Runtime(plan, assets={}) as runtime:
+        for _ in range(20):
+            ticket = await runtime.submit(ask())
+            assert isinstance(await anext(aiter(ticket)), Output)
+            ticket.cancel()
+        await until(lambda: at_rest(runtime))
+        before = runtime.status().replicas[1].time_s
+        await asyncio.sleep(0.3)
+        busy_s = runtime.status().replicas[1].time_s[0] - before[0]
+        assert busy_s == 0

@@ -329,13 +329,7 @@ class World:
         for due, receiver, rid in [f for f in self._forgets if f[0] <= self.now]:
             self._forgets.remove((due, receiver, rid))
             if receiver in self.members:
-                self._forget(self.members[receiver], rid)
-
-    def _forget(self, member: Member, rid: int) -> None:
-        work = member.work.pop(rid, None)
-        for held in work.held if work else ():
-            member.take(held)
-        member.node.forget(rid)
+                self.members[receiver].node.forget(rid)
 
     def _forget_later(self, rid: int) -> None:
         for node_id in self.clients[rid].nodes - {0}:
