@@ -53,7 +53,7 @@ def demo(*, intent: Path | None, overrides: tuple[str, ...], spoken: Path | None
     wanted = _intent(intent, overrides_of(overrides, None))
     sound = question() if spoken is None else _recording(spoken)
     sound_s(sound)  # a file that is no recording is refused before anything is started
-    prepared = _at_its_best(prepare(wanted, words), words)
+    prepared = _at_its_best(prepare(wanted, words, verify=True), words)
     match prepared.answer:
         case Refusal() as refusal:
             return show_refusal(refusal, words, as_json=as_json)

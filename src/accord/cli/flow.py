@@ -39,10 +39,11 @@ class Prepared:
     home: Path
 
 
-def prepare(intent: Intent, out: Console, *, measure: bool = False) -> Prepared:
+def prepare(intent: Intent, out: Console, *, measure: bool = False, verify: bool = False) -> Prepared:
     """Fetches weights, measures the stages where that hasn't been done, and plans. Says what it does.
 
-    `measure`: what was measured before is measured again.
+    `measure`: what was measured before is measured again. `verify`: every byte of the weights is read and
+    checked, half a second's work: a flipped bit would not stop a model, but make it talk nonsense.
     """
     home = weights.home()
     model = catalog.find(intent.model)
@@ -50,7 +51,7 @@ def prepare(intent: Intent, out: Console, *, measure: bool = False) -> Prepared:
     refused = out_of_reach(intent, model)
     if refused is not None:
         return Prepared(intent=intent, machine=machine, answer=refused, model=model, assets={}, speeds=(), home=home)
-    assets = _fetch(model, home, out)
+    assets = _fetch(model, home, out, verify=verify)
     if measure:
         profile_local.forget(model, machine=machine, home=home)
     speeds = _speeds(model, machine=machine, home=home, assets=assets, out=out)
@@ -80,6 +81,8 @@ def show_refusal(refusal: Refusal, out: Console, *, as_json: bool) -> int:
     else:
         for line in refusal_lines(refusal):
             out.print(f"  {line}")
+        if refusal.field.startswith(("objectives.", "workload.rate_rps")):
+            out.print("  If this machine was busy when its stages were measured: `accord plan INTENT --measure`")
     return 1
 
 
@@ -88,7 +91,7 @@ def print_json(value: object) -> None:
     print(msgspec.json.encode(value).decode())  # noqa: T201, the command's output
 
 
-def _fetch(model: Model, home: Path, out: Console) -> dict[str, Path]:
+def _fetch(model: Model, home: Path, out: Console, *, verify: bool) -> dict[str, Path]:
     names = list(dict.fromkeys(asset for row in model.engines for asset in row.assets))
     with download_bars(out) as bars:
         tasks: dict[str, TaskID] = {}
@@ -99,7 +102,7 @@ def _fetch(model: Model, home: Path, out: Console) -> dict[str, Path]:
             bars.update(tasks[asset], completed=done_bytes)
 
         manner = weights.Manner(note=lambda words: bars.console.print(f"  {words}"))
-        folders = weights.fetch(names, home=home, progress=progress, manner=manner)
+        folders = weights.fetch(names, home=home, progress=progress, verify=verify, manner=manner)
     sizes: dict[str, int] = {}
     for name in names:
         row = weights.WEIGHTS[name]

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from rich.console import Console
 
+from accord.cli.ending import Terminated
 from accord.cli.flow import Prepared
 from accord.edges.engine_options import engine_options
 from accord.run.runtime import Runtime
@@ -58,7 +59,7 @@ def run_to_end(work: Coroutine[None, None, T]) -> T:
             return await work
         except asyncio.CancelledError:
             if ended:
-                raise KeyboardInterrupt from None
+                raise Terminated from None
             raise
         finally:
             asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)

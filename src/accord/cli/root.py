@@ -1,6 +1,6 @@
 """The root of the command line: which verbs there are, and how a command ends.
 
-In: arguments. Out: an exit status: 0 done, 1 refused, 2 bad input, 3 a broken edge, 130 interrupted.
+In: arguments. Out: an exit status: 0 done, 1 refused, 2 bad input, 3 a broken edge, 130 Ctrl-C, 143 SIGTERM.
 Invariant: users see one plain message and no traceback, save for bugs; a verb's code is imported only when
 it is called.
 """
@@ -16,6 +16,7 @@ from typing import NoReturn
 import click
 
 from accord import __version__
+from accord.cli.ending import Terminated
 from accord.terms.errors import AccordError, BadInput
 
 
@@ -102,9 +103,10 @@ def _status(given: list[str]) -> int:
         else:
             error.show()
         return 2
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("\n  Stopped; nothing is left running.", err=True)
-        return 130
+    except (click.Abort, KeyboardInterrupt) as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        click.echo("  Stopped; nothing is left running.", err=True)
+        return 143 if isinstance(error.__cause__ or error, Terminated) else 130
     except AccordError as error:
         if as_json:
             fields = {"field": error.field, "fix": error.fix} if isinstance(error, BadInput) else {}
@@ -120,4 +122,4 @@ def _print_json(value: dict[str, dict[str, str]]) -> None:
 
 def _terminated(_signum: int, _frame: FrameType | None) -> None:
     """A polite request to end is an interrupt: everything that runs is closed on the way out."""
-    raise KeyboardInterrupt
+    raise Terminated

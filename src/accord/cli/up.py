@@ -40,7 +40,7 @@ def up(
     serving = wanted.serving
     serving = replace(serving, host=host or serving.host, port=serving.port if port is None else port)
     check_free(serving.host, serving.port)
-    prepared = prepare(replace(wanted, serving=serving), words)
+    prepared = prepare(replace(wanted, serving=serving), words, verify=True)
     match prepared.answer:
         case Refusal() as refusal:
             return show_refusal(refusal, words, as_json=as_json)

@@ -19,7 +19,7 @@ from accord.edges.engine_options import engine_options
 from accord.edges.profile_samples import CROWD, audio_s, costs, trials
 from accord.edges.profile_wire import Order, Piece, Report, Result, pack, unpack_report
 from accord.edges.weights import WEIGHTS
-from accord.run.engines import ENGINES
+from accord.run.engines import ENGINES, ENVIRON
 from accord.run.ports import EngineSpec
 from accord.terms.errors import BrokenEdge
 from accord.terms.graph import Payload, Stage, StageGraph
@@ -154,7 +154,7 @@ def _spec(model: Model, stage: Stage, threads: int, *, home: Path, assets: Mappi
 
 def _in_child(order: Order) -> Report:
     command = [sys.executable, "-m", "accord.edges.profile_child"]
-    environ = {**os.environ, "OMP_NUM_THREADS": str(order.spec.threads)}
+    environ = {**os.environ, **ENVIRON, "OMP_NUM_THREADS": str(order.spec.threads)}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environ) as child:
         try:

@@ -17,6 +17,7 @@ from mmap import PAGESIZE
 from accord.run import arena
 from accord.run.attribution import Page
 from accord.run.control import Broken, Down, Start, Up, supervisor_wire
+from accord.run.engines import ENVIRON
 from accord.run.ports import EngineSpec
 from accord.run.wire import Wire
 from accord.terms.graph import Edge
@@ -107,7 +108,7 @@ def spawn(
             stdout=stderr_write,
             stderr=stderr_write,
             pass_fds=[theirs.fileno()],
-            env={**os.environ, "OMP_NUM_THREADS": str(spec.threads), "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, **ENVIRON, "OMP_NUM_THREADS": str(spec.threads), "PYTHONUNBUFFERED": "1"},
         )
     finally:
         theirs.close()

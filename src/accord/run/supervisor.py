@@ -139,12 +139,15 @@ class Supervisor:
                 self._say(child, Forget(rid=rid), [])
 
     async def stop(self) -> None:
-        """Ends every replica: asked first, killed after `STOP_S_MAX`."""
+        """Ends every replica: asked first, killed after `STOP_S_MAX`; at once if it holds no request yet."""
         self._stopping = True
         for task in list(self._tasks):
             task.cancel()
         for child in self.children:
-            self._say(child, Stop(), [])
+            if child.health is Health.STARTING:
+                child.popen.kill()
+            else:
+                self._say(child, Stop(), [])
         try:
             await self._until(lambda: not self._children, STOP_S_MAX)
         except TimeoutError:

@@ -14,6 +14,11 @@ from accord.terms.errors import AccordError, BadInput, BrokenEdge
 from accord.terms.graph import Batching
 
 
+# What every process with an engine finds in its environment. ONNX Runtime's wheels for Linux report usage to
+# their makers, and leave a file in the temporary folder, unless they are told not to (seen in 1.32).
+ENVIRON = {"ORT_DISABLE_TELEMETRY": "1"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineRow:
     """One engine. `needs` maps what it imports to what `pip install` calls it."""
@@ -45,7 +50,7 @@ def load(spec: EngineSpec) -> Engine:
     except FileNotFoundError as error:
         raise BrokenEdge(
             f"stages.{spec.stage}: {error.filename or error}: weights of engine {spec.engine} are missing; "
-            "run `accord fetch`, or put the file there"
+            "`accord plan INTENT` fetches them again"
         ) from error
     except Exception as error:
         # Each library has its own exceptions for a broken file; what they share is that loading failed.
