@@ -65,6 +65,9 @@ class PretendedMemory:
         self.used += size_bytes
         return self._next
 
+    def fits(self, size_bytes: int) -> bool:
+        return size_bytes <= ARENA
+
     def write(self, offset: int, buffers: tuple[bytes | memoryview, ...]) -> None:
         self.places[offset][:] = b"".join(buffers)
 
@@ -150,7 +153,9 @@ class Member:
         """One turn of an engine: takes at most one chunk of some jobs that aren't blocked."""
         dice = self.world.dice
         for rid, work in list(self.work.items()):
-            if rid in self.node.blocked or dice.random() < 0.5 or rid not in self.work:
+            # An engine works for no job that is blocked; a client reads whatever else is blocked.
+            blocked = rid in self.node.blocked and self.stage != DOOR
+            if blocked or dice.random() < 0.5 or rid not in self.work:
                 continue
             if self.stage == DOOR:
                 self.world.client_turn(rid, work, self)
@@ -243,6 +248,7 @@ class World:
     def client_failed(self, rid: int, code: ErrorCode) -> None:
         client = self.clients[rid]
         assert client.code is None, "a client is told twice"
+        assert client.cancelled or code is not ErrorCode.CANCELLED, "a failure is told as a cancel"
         client.code = code
         self._forget_later(rid)
 

@@ -15,6 +15,10 @@ from accord.run.wire import Wire
 EDGES_MAX = 64
 INLINE_BYTES_MAX = 8192
 INLINE = -1
+# A frame is one packet at most: what a stage may say beside its payloads is bounded.
+META_BYTES_MAX = 32 << 10
+PARAMS_BYTES_MAX = 32 << 10
+TEXT_CHARS_MAX = 4096
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
@@ -56,9 +60,11 @@ class Error(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
 
 
 class Cancel(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
-    """Either end wants no more of this stream."""
+    """Either end wants no more of this stream. `code` and `text` say why, as in Error; empty: the client left."""
 
     key: int
+    code: str = ""
+    text: str = ""
 
 
 class CancelAck(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
@@ -114,13 +120,18 @@ def decode_route(data: bytes) -> Route:
     return _route_decoder.decode(data)
 
 
+def cancel(key: int, why: Error | None) -> Cancel:
+    """A cancel, with its reason if there is one."""
+    return Cancel(key) if why is None else Cancel(key, why.code, why.text[:TEXT_CHARS_MAX])
+
+
 def footprint(frame: Frame) -> int:
     """About how many bytes a frame takes in a packet."""
     if type(frame) is Data:
         return 48 + len(frame.inline) + len(frame.meta)
     if type(frame) is Open:
         return 32 + len(frame.route) + len(frame.params)
-    if type(frame) is Error:
+    if type(frame) is Error or type(frame) is Cancel:
         return 48 + 4 * len(frame.text)
     return 48 + (len(frame.usage) if type(frame) is End else 0)
 

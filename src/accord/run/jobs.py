@@ -7,7 +7,7 @@ Invariant: a job that was opened is told `closed` once, and before that `dropped
 from collections.abc import Callable
 from typing import Protocol
 
-from accord.run.frames import Data, decode_route
+from accord.run.frames import Data, Error, decode_route
 from accord.run.receiver import Receiver
 from accord.run.sender import Sender
 from accord.terms.graph import Edge
@@ -35,7 +35,7 @@ class NodeJob:
 
     __slots__ = (
         "deadline_ns", "ended_ns", "expected", "first_input_ns", "first_output_ns", "inputs", "opened_ns", "outputs",
-        "over", "params", "rid", "worked_ns",
+        "over", "params", "rid", "why", "worked_ns",
     )  # fmt: skip
 
     def __init__(self, rid: int, params: bytes, deadline_ns: int) -> None:
@@ -46,6 +46,7 @@ class NodeJob:
         self.outputs: dict[int, Sender] = {}
         self.expected = 0  # input streams that have not ended
         self.over = False  # the owner has been told, or has said, that the job is over
+        self.why: Error | None = None  # what failed; None while nothing has, and when the client has left
         self.opened_ns = self.first_input_ns = self.first_output_ns = self.ended_ns = self.worked_ns = 0
 
 

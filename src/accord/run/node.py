@@ -14,18 +14,18 @@ from accord.run.frames import EDGES_MAX, Cancel, CancelAck, Credit, Data, End, E
 from accord.run.jobs import Layout, NodeJob, Owner, Reader, layout_of
 from accord.run.protocol import RecvEvent, RecvState, SendEvent, SendState
 from accord.run.receiver import Receiver
-from accord.run.sender import Buffers, Memory, Sender
+from accord.run.sender import Buffers, Memory, Sender, too_large
 from accord.terms.graph import Edge, Payload
 from accord.terms.request import ErrorCode
 
 GRAVEYARD_MAX = 8192
 LAYOUTS_MAX = 1024
 _SEQUENCED = (Data, End, Error)
+_LATE = "deadline: the request took longer than its limit; allow more time"
 
 # Looking a member up in its enum costs more than acting on it: the hot path has them by name.
 _R_ON_GOT_OPEN = RecvEvent.GOT_OPEN
 _R_CLOSED = RecvState.CLOSED
-_R_ENDED = RecvState.ENDED
 _S_CLOSED = SendState.CLOSED
 
 
@@ -59,7 +59,7 @@ class Node:
         self._owing: list[Receiver] = []
         self._waiting_for_room: dict[Sender, None] = {}
         self._deadlines = Deadlines()
-        self._graveyard: OrderedDict[int, None] = OrderedDict()
+        self._graveyard: OrderedDict[int, Error | None] = OrderedDict()  # why each of them ended
         self._early: dict[int, list[tuple[int, Data | End | Error]]] = {}
 
     def connect(self, peer: int, reader: Reader) -> None:
@@ -76,11 +76,7 @@ class Node:
         self._readers.pop(peer, None)
         self._out.pop(peer, None)
         for job in list(self.jobs.values()):
-            for sender in [s for s in job.outputs.values() if s.peer == peer]:
-                sender.apply(SendEvent.LOST)
-            for receiver in [r for r in job.inputs.values() if r.peer == peer]:
-                receiver.apply(RecvEvent.LOST)
-            self._close_if_done(job)
+            self._lose(job, peer)
 
     def receive(self, peer: int, packet: list[Frame]) -> None:
         """Acts on the frames of one packet."""
@@ -122,14 +118,15 @@ class Node:
         if not job.first_output_ns:
             job.first_output_ns = self._clock()
         for sender in job.outputs.values():
-            if self.edges[sender.edge].payload is payload:
-                sender.send(buffers, index, meta)
+            if self.edges[sender.edge].payload is payload and not sender.send(buffers, index, meta):
+                self._drop(job, ErrorCode.ENGINE, too_large(buffers, meta))
+                return
 
     def send_on(self, rid: int, edge: int, data: bytes, index: int) -> None:
         """Sends a chunk on one edge (the door's inputs)."""
         job = self.jobs.get(rid)
-        if job is not None and not job.over:
-            job.outputs[edge].send((data,), index, b"")
+        if job is not None and not job.over and not job.outputs[edge].send((data,), index, b""):
+            self._drop(job, ErrorCode.BAD_INPUT, too_large((data,), b""))
 
     def end_outputs(self, rid: int, usage: bytes = b"") -> None:
         """Ends every outgoing stream, after what waits in it; the inputs go on (the door)."""
@@ -140,14 +137,11 @@ class Node:
             self._close_if_done(job)
 
     def finish(self, rid: int, usage: bytes) -> None:
-        """The owner is done with the job: ends its outputs, and wants no more input (a replica)."""
+        """The owner is done with the job (a replica): ends its outputs; input that still comes is not read."""
         job = self.jobs.get(rid)
         if job is None or job.over:
             return
         job.over = True
-        for receiver in job.inputs.values():
-            if receiver.state is not _R_ENDED:
-                receiver.apply(RecvEvent.CANCEL)
         for sender in list(job.outputs.values()):
             sender.end(usage)
         self._close_if_done(job)
@@ -186,9 +180,10 @@ class Node:
             if job is None:
                 continue
             if job.over:
+                job.why = job.why or Error(0, 0, ErrorCode.DEADLINE.value, _LATE)
                 self._cancel_streams(job)
             else:
-                self._drop(job, ErrorCode.DEADLINE, "deadline: the request took longer than its limit; allow more time")
+                self._drop(job, ErrorCode.DEADLINE, _LATE)
 
     def next_deadline_ns(self) -> int | None:
         """When `expire` is to be called next; None when nothing is due."""
@@ -259,7 +254,7 @@ class Node:
         job = self.jobs.get(rid)
         if job is None:
             if rid in self._graveyard or not self._accepts:
-                self.emit(peer, Cancel(frame.key))
+                self.emit(peer, frames.cancel(frame.key, self._graveyard.get(rid)))
                 return
             job = self._new_job(rid, frame.route, frame.params, frame.deadline_ns)
         receiver = job.inputs.get(edge)
@@ -285,9 +280,11 @@ class Node:
         job = self.jobs.get(rid)
         if job is None:
             if isinstance(frame, Cancel):
-                self._turn_away(rid)
+                self._turn_away(rid, Error(0, 0, frame.code, frame.text) if frame.code else None)
                 self.emit(peer, CancelAck(frame.key))
             return
+        if type(frame) is Cancel and frame.code:
+            job.why = job.why or Error(0, 0, frame.code, frame.text)
         sender = job.outputs.get(edge)
         if sender is not None:
             if type(frame) is Credit:
@@ -318,9 +315,9 @@ class Node:
                 receiver = job.inputs.get(early.key % EDGES_MAX)
                 if receiver is not None:
                     receiver.take(early)
-        for edge, peer, _ in (*inputs, *outputs):
+        for _, peer, _ in (*inputs, *outputs):
             if peer not in self._readers:
-                self._lose(job, edge)
+                self._lose(job, peer)
         return job
 
     def _layout(self, route_bytes: bytes) -> Layout:
@@ -333,11 +330,12 @@ class Node:
         self._layouts[route_bytes] = layout
         return layout
 
-    def _lose(self, job: NodeJob, edge: int) -> None:
-        if edge in job.outputs:
-            job.outputs[edge].apply(SendEvent.LOST)
-        else:
-            job.inputs[edge].apply(RecvEvent.LOST)
+    def _lose(self, job: NodeJob, peer: int) -> None:
+        for sender in [s for s in job.outputs.values() if s.peer == peer]:
+            sender.apply(SendEvent.LOST)
+        for receiver in [r for r in job.inputs.values() if r.peer == peer]:
+            receiver.apply(RecvEvent.LOST)
+        self._close_if_done(job)
 
     def _told(self, key: int, lost: bool) -> None:
         job = self.jobs[key // EDGES_MAX]
@@ -347,7 +345,8 @@ class Node:
             return
         if not job.over:
             job.over = True
-            self._owner.dropped(job, ErrorCode.CANCELLED, "cancelled")
+            why = job.why or Error(0, 0, ErrorCode.CANCELLED.value, "cancelled")
+            self._owner.dropped(job, ErrorCode(why.code), why.text)
         self._cancel_streams(job)
 
     def _drop(self, job: NodeJob, code: ErrorCode, text: str) -> None:
@@ -356,18 +355,19 @@ class Node:
         self._fail_streams(job, code, text)
 
     def _fail_streams(self, job: NodeJob, code: ErrorCode, text: str) -> None:
+        job.why = Error(0, 0, code.value, text)
         for sender in list(job.outputs.values()):
             sender.fail(code.value, text)
         for receiver in list(job.inputs.values()):
-            receiver.apply(RecvEvent.CANCEL)
+            receiver.apply(RecvEvent.CANCEL, job.why)
         self.blocked.discard(job.rid)
         self._close_if_done(job)
 
     def _cancel_streams(self, job: NodeJob) -> None:
         for sender in list(job.outputs.values()):
-            sender.cancel()
+            sender.cancel(job.why)
         for receiver in list(job.inputs.values()):
-            receiver.apply(RecvEvent.CANCEL)
+            receiver.apply(RecvEvent.CANCEL, job.why)
         self.blocked.discard(job.rid)
         self._close_if_done(job)
 
@@ -381,20 +381,20 @@ class Node:
         if self.jobs.pop(job.rid, None) is None:
             return
         self.blocked.discard(job.rid)
-        self._bury(job.rid)
+        self._bury(job.rid, job.why)
         job.ended_ns = self._clock()
         self._owner.closed(job)
 
-    def _turn_away(self, rid: int) -> None:
+    def _turn_away(self, rid: int, why: Error | None = None) -> None:
         # A job that never came still leaves once, so that whoever counts requests here counts right.
         if rid not in self._graveyard:
-            self._bury(rid)
+            self._bury(rid, why)
             job = NodeJob(rid, b"", 0)
             job.ended_ns = self._clock()
             self._owner.closed(job)
 
-    def _bury(self, rid: int) -> None:
+    def _bury(self, rid: int, why: Error | None) -> None:
         self._early.pop(rid, None)
-        self._graveyard[rid] = None
+        self._graveyard[rid] = why
         if len(self._graveyard) > GRAVEYARD_MAX:
             self._graveyard.popitem(last=False)

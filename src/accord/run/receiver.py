@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from accord.run import frames
-from accord.run.frames import Cancel, CancelAck, Credit, Data, End, Error, Frame
+from accord.run.frames import CancelAck, Credit, Data, End, Error, Frame
 from accord.run.protocol import RECEIVER, RecvAction, RecvEvent, RecvState
 
 EARLY_FRAMES_MAX = 4096
@@ -176,8 +176,8 @@ class Receiver:
         self._loans.clear()
         self._early.clear()
 
-    def _send_cancel(self, _: Data | End | Error | None) -> None:
-        self._node.emit(self.peer, Cancel(self.key))
+    def _send_cancel(self, why: Data | End | Error | None) -> None:
+        self._node.emit(self.peer, frames.cancel(self.key, why if isinstance(why, Error) else None))
 
     def _send_ack(self, _: Data | End | Error | None) -> None:
         self._node.emit(self.peer, CancelAck(self.key))

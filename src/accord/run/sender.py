@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from accord.run import frames
-from accord.run.frames import Cancel, CancelAck, Credit, Data, End, Error, Frame
+from accord.run.frames import CancelAck, Credit, Data, End, Error, Frame
 from accord.run.protocol import SENDER, SendAction, SendEvent, SendState
 
 Buffers = tuple[bytes | memoryview, ...]
@@ -34,6 +34,10 @@ class Memory(Protocol):
 
     def allocate(self, size_bytes: int) -> int | None:
         """A free place, or None when there is none now."""
+        ...
+
+    def fits(self, size_bytes: int) -> bool:
+        """Whether there could ever be a place of this size."""
         ...
 
     def write(self, offset: int, buffers: Buffers) -> None:
@@ -119,17 +123,20 @@ class Sender:
         """Opens the stream."""
         self.apply(_ON_OPEN, frame)
 
-    def send(self, buffers: Buffers, index: int, meta: bytes) -> None:
-        """Sends a chunk now, or keeps it until there is credit and room."""
+    def send(self, buffers: Buffers, index: int, meta: bytes) -> bool:
+        """Sends a chunk now, or keeps it until there is credit and room. False: it could never be sent."""
         size = sum(len(b) if type(b) is bytes else memoryview(b).nbytes for b in buffers)
         if not self.waiting:
             frame = self._frame(buffers, size, index, meta)
             if frame is not None:
                 self.apply(_ON_DATA, frame)
-                return
+                return True
+        if len(meta) > frames.META_BYTES_MAX or not self._node.memory.fits(size):
+            return False
         if self.state is _OPEN:
             self.waiting.append(_Waiting(b"".join(buffers), index, meta))
             self._node.sender_moved(self)
+        return True
 
     def end(self, usage: bytes) -> None:
         """Ends the stream after all that waits has been sent."""
@@ -139,13 +146,13 @@ class Sender:
     def fail(self, code: str, text: str) -> None:
         """Ends the stream early, at once."""
         self.waiting.clear()
-        self.apply(_ON_ERROR, Error(self.key, self._seq + 1, code, text))
+        self.apply(_ON_ERROR, Error(self.key, self._seq + 1, code, text[: frames.TEXT_CHARS_MAX]))
         self._settle()
 
-    def cancel(self) -> None:
+    def cancel(self, why: Error | None = None) -> None:
         """Cancels; the loans are taken back when the peer acknowledges."""
         self.waiting.clear()
-        self.apply(_ON_CANCEL)
+        self.apply(_ON_CANCEL, why)
 
     def pump(self) -> None:
         """Sends what waits, as far as credit and room go."""
@@ -173,6 +180,8 @@ class Sender:
     def _frame(self, buffers: Buffers, size: int, index: int, meta: bytes) -> Data | None:
         under_way = self._sent - self._credited
         if self.state is not _OPEN or (2 * under_way > self._window and under_way + size > self._window):
+            return None
+        if len(meta) > frames.META_BYTES_MAX:
             return None
         if size <= frames.INLINE_BYTES_MAX:
             inline = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
@@ -209,8 +218,8 @@ class Sender:
         while self._loans:
             self._node.memory.free(self._loans.popleft()[1])
 
-    def _send_cancel(self, _: Frame | None) -> None:
-        self._node.emit(self.peer, Cancel(self.key))
+    def _send_cancel(self, why: Frame | None) -> None:
+        self._node.emit(self.peer, frames.cancel(self.key, why if isinstance(why, Error) else None))
 
     def _send_ack(self, _: Frame | None) -> None:
         self._node.emit(self.peer, CancelAck(self.key))
@@ -223,6 +232,15 @@ class Sender:
 
     def _reject(self, frame: Frame | None) -> None:
         raise RuntimeError(f"stream {self.key}: {frame!r} isn't allowed in {self.state.name}")
+
+
+def too_large(buffers: Buffers, meta: bytes) -> str:
+    """Why `Sender.send` said no, and what to do."""
+    size = sum(memoryview(buffer).nbytes for buffer in buffers)
+    return (
+        f"chunk: {size} bytes, meta: {len(meta)} bytes: the arena can never hold the one, or a frame the other "
+        f"(limit {frames.META_BYTES_MAX}); plan a larger arena, or send smaller chunks"
+    )
 
 
 _SEND_ACTIONS: dict[SendAction, Callable[[Sender, Frame | None], None]] = {
