@@ -6,6 +6,7 @@ What the planner of this machine can't judge is refused here, before anything is
 
 from accord.plan.local import plan_local
 from accord.plan.question import Question
+from accord.plan.refuse import too_small
 from accord.terms.graph import DOOR, Payload
 from accord.terms.intent import Intent
 from accord.terms.machine import Machine
@@ -19,13 +20,13 @@ _OUTPUTS = {"audio": Payload.PCM, "text": Payload.TEXT}
 
 def compile_intent(intent: Intent, *, model: Model, speeds: tuple[StageSpeed, ...], machine: Machine) -> Plan | Refusal:
     """The best plan for the intent, or why there is none and what would help."""
-    refused = out_of_reach(intent, model)
+    refused = out_of_reach(intent, model, machine)
     if refused is not None:
         return refused
     return plan_local(Question(intent=intent, model=model, speeds=speeds, machine=machine))
 
 
-def out_of_reach(intent: Intent, model: Model) -> Refusal | None:
+def out_of_reach(intent: Intent, model: Model, machine: Machine) -> Refusal | None:
     """What can be refused without any measurement."""
     if intent.fleet != "local":
         causes = ("this version plans for one machine",)
@@ -45,7 +46,7 @@ def out_of_reach(intent: Intent, model: Model) -> Refusal | None:
                 causes = (f"{model.graph.model} has no stage for {kind} {table}",)
                 field = f"workload.{table}.{kind}"
                 return _refused(field, f"{share:g}", "0", causes=causes, fix="set it to 0, or choose another model")
-    return None
+    return too_small(Question(intent=intent, model=model, speeds=(), machine=machine))
 
 
 def _refused(field: str, value: str, limit: str, *, causes: tuple[str, ...], fix: str) -> Refusal:

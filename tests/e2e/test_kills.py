@@ -12,8 +12,6 @@ from tests.e2e.world import MODEL, QUESTION, START_S_MAX, until
 
 pytestmark = pytest.mark.timeout(400)
 
-STAGES = ("recognizer", "vision", "language", "acoustic", "vocoder")
-
 
 def back(service, stage, old):
     """The stage serves again, in a new process."""
@@ -44,7 +42,7 @@ def long_answer(service):
     )
 
 
-@pytest.mark.parametrize("stage", ["language", "acoustic", "vocoder"])
+@pytest.mark.parametrize("stage", ["language", "vocoder", pytest.param("acoustic", marks=pytest.mark.slow)])
 def test_a_stage_is_killed_while_it_is_heard(service, stage):
     """The client has begun to read, so it can't be replayed: it is told, and the rest of the house goes on."""
     told = None
@@ -76,7 +74,9 @@ def test_a_stage_is_killed_while_it_is_heard(service, stage):
     assert "Paris" in reply.choices[0].message.audio.transcript
 
 
-@pytest.mark.parametrize("stage", ["recognizer", "vision", "language"])
+@pytest.mark.parametrize(
+    "stage", ["recognizer", *(pytest.param(s, marks=pytest.mark.slow) for s in ("vision", "language"))]
+)
 def test_requests_that_showed_nothing_are_replayed(service, stage):
     """Killed while it loads the request: the client waits a little longer, and has its answer."""
     before = service.status()["totals"]["replayed"]

@@ -51,6 +51,12 @@ def make_home(path: Path, speeds: tuple[object, ...], *, weights: Path, graphs: 
     return path
 
 
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """As a user's shell has it: Python holds back what it writes to files and pipes, until somebody flushes."""
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**usual, "ACCORD_HOME": str(home), **more}
+
+
 @dataclass(kw_only=True)
 class Started:
     """A command under way. Its output goes to files, so that no pipe of it can fill up."""
@@ -87,7 +93,7 @@ def started(
             stderr=to_err,
             start_new_session=True,
             cwd=folder,
-            env={**os.environ, "ACCORD_HOME": str(home), "TMPDIR": str(scratch), **(environ or {})},
+            env=environment(home, TMPDIR=str(scratch), **(environ or {})),
         )
     try:
         yield Started(process=process, out=out, err=err)

@@ -183,7 +183,8 @@ def _show_results(results: Results, *, words: Console, out: Path) -> None:
     spoken_s = units.format_duration_s(len(answer.pcm) / 2 / PCM_RATE_HZ, digits=3)
     words.print(f"  Spoken answer: {out / 'answer.wav'} ({spoken_s})    ", end="")
     words.print(f"Time line: {out / 'timeline.json'} (open in ui.perfetto.dev)")
-    show_rows(words, objective_rows(results.objectives), indent=2)
+    if results.objectives:
+        show_rows(words, objective_rows(results.objectives), indent=2)
     show_rows(words, time_rows(answer), indent=2)
     slowest = bottleneck(answer.stages)
     words.print(

@@ -48,7 +48,7 @@ def prepare(intent: Intent, out: Console, *, measure: bool = False, verify: bool
     home = weights.home()
     model = catalog.find(intent.model)
     machine = machine_edge.probe()
-    refused = out_of_reach(intent, model)
+    refused = out_of_reach(intent, model, machine)
     if refused is not None:
         return Prepared(intent=intent, machine=machine, answer=refused, model=model, assets={}, speeds=(), home=home)
     assets = _fetch(model, home, out, verify=verify)
@@ -88,7 +88,7 @@ def show_refusal(refusal: Refusal, out: Console, *, as_json: bool) -> int:
 
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
-    print(msgspec.json.encode(value).decode())  # noqa: T201, the command's output
+    print(msgspec.json.encode(value).decode(), flush=True)  # noqa: T201, the command's output
 
 
 def _fetch(model: Model, home: Path, out: Console, *, verify: bool) -> dict[str, Path]:

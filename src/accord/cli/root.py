@@ -107,6 +107,15 @@ def _status(given: list[str]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         click.echo("  Stopped; nothing is left running.", err=True)
         return 143 if isinstance(error.__cause__ or error, Terminated) else 130
+    except ModuleNotFoundError as error:
+        if (error.name or "accord").startswith("accord"):
+            raise
+        text = f"the package that brings the module {error.name} is missing; pip install 'accord-ai[embedded]'"
+        if as_json:
+            _print_json({"error": {"kind": "BrokenEdge", "text": text}})
+        else:
+            click.echo(f"  {text}", err=True)
+        return 3
     except AccordError as error:
         if as_json:
             fields = {"field": error.field, "fix": error.fix} if isinstance(error, BadInput) else {}

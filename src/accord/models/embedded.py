@@ -16,13 +16,12 @@ def model() -> Model:
     return Model(graph=graph(), engines=ENGINES, shape=SHAPE)
 
 
+# `weights_bytes` is what a replica was seen to hold beyond a bare process (resident, private). The image stage
+# decodes one picture at a time, so its worst one (40 million pixels, 250 MiB) counts once a replica; between
+# steps a request holds its shrunken pixels. A chunk of spectra has 0.94 MB for a second of speech, and the
+# acoustic model works on one clause of at most 15 s.
 def graph() -> StageGraph:
-    """Five stages. `weights_bytes` is what a replica was seen to hold beyond a bare process (resident, private).
-
-    The image stage decodes one picture at a time, so its worst one (40 million pixels, 250 MiB) counts once a
-    replica; between steps a request holds its shrunken pixels. A chunk of spectra has 0.94 MB for a second of
-    speech, and the acoustic model works on one clause of at most 15 s.
-    """
+    """Five stages, with what their replicas were seen to hold."""
     return StageGraph(
         model=NAME,
         stages=(

@@ -19,7 +19,7 @@ from accord.plan.change import (
     with_rate,
     without_input,
 )
-from accord.plan.choose import BATCHES, BUSY_MAX, MEMORY_SHARE, allowed, best, memory_bytes
+from accord.plan.choose import BATCHES, BUSY_MAX, MEMORY_SHARE, allowed, best, memory_bytes, memory_limit_bytes
 from accord.plan.predict import busy_s, predicted, spent
 from accord.plan.question import Question, mean_amounts, share_in
 from accord.terms import units
@@ -46,6 +46,12 @@ def refusal(question: Question) -> Refusal:
             return _objective(with_objectives(question, met), objective)
         met = (*met, objective)
     raise AssertionError("a question without a choice breaks one of its wishes")
+
+
+def too_small(question: Question) -> Refusal | None:
+    """The refusal for a machine without memory for one request at a time; no speeds are needed for it."""
+    needed = memory_bytes(question, (1,) * len(question.model.graph.stages), batch=1)
+    return _memory(question) if needed > memory_limit_bytes(question) else None
 
 
 def objective_name(objective: Objective) -> str:

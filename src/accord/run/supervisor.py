@@ -6,10 +6,13 @@ failing; after `stop` no child is left.
 """
 
 import asyncio
+import contextlib
+import logging
 import os
 import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,6 +33,7 @@ _WATCH_S = 1.0
 _PAUSE_S = 0.5
 _PAUSE_S_MAX = 30.0
 _SETTLED_S = 60.0
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,8 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching = False
         self._traces: dict[int, tuple[list[Spans], asyncio.Future[None]]] = {}
+        self._next_trace = 1
+        self._pausing: Counter[str] = Counter()  # replicas of a stage that are about to be started again
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -121,16 +127,31 @@ class Supervisor:
         used = {child.ordinal for child in self.children if child.stage == stage}
         ordinal = next(number for number in range(len(used) + 1) if number not in used)
         child = self._spawn(launch, ordinal, restarts=0)
-        await self._until(lambda: child.health is not Health.STARTING, LOAD_S_MAX)
+        await self._loaded(child)
         if child.health is not Health.READY:
-            raise BrokenEdge(f"stages.{stage}: {child.words()}")
+            raise BrokenEdge(child.last_words)
         return child.node_id
 
+    def coming(self, stage: str) -> bool:
+        """Whether a replica of the stage is being started, or soon will be."""
+        starting = any(child.stage == stage and child.health is Health.STARTING for child in self.children)
+        return starting or self._pausing[stage] > 0
+
+    async def whole(self, stage: str) -> None:
+        """Waits until no replica of the stage is coming, at most for as long as a load may take."""
+        with contextlib.suppress(TimeoutError):
+            await self._until(lambda: not self.coming(stage), LOAD_S_MAX)
+
+    def drain(self, node_id: int) -> None:
+        """The replica will be retired: should it die before, it isn't replaced."""
+        if (child := self._children.get(node_id)) is not None:
+            child.health = Health.DRAINING
+
     def retire(self, node_id: int) -> None:
-        """Ends a drained replica; it isn't replaced."""
-        child = self._children[node_id]
-        child.health = Health.DRAINING
-        self._say(child, Stop(), [])
+        """Ends a drained replica: asked first, killed after `STOP_S_MAX`."""
+        if (child := self._children.get(node_id)) is not None:
+            self._say(child, Stop(), [])
+            asyncio.get_running_loop().call_later(STOP_S_MAX, child.popen.kill)
 
     def forget(self, rid: int, nodes: Iterable[int]) -> None:
         """Tells replicas that a request is over."""
@@ -156,7 +177,7 @@ class Supervisor:
             await self._until(lambda: not self._children, STOP_S_MAX)
 
     def watch(self) -> None:
-        """Looks for replicas that hang inside a step, once a second for as long as requests are active."""
+        """Looks for replicas that hang, once a second for as long as requests are active."""
         if not self._watching and not self._stopping:
             self._watching = True
             asyncio.get_running_loop().call_later(_WATCH_S, self._look)
@@ -164,15 +185,19 @@ class Supervisor:
     async def spans(self) -> dict[int, Spans]:
         """Each replica's spans so far, by node id; a replica that doesn't answer in time is left out."""
         children = [child for child in self.children if child.health is not Health.STARTING]
+        asked: dict[int, int] = {}
         for child in children:
-            self._traces[child.node_id] = ([], asyncio.get_running_loop().create_future())
-            self._say(child, Trace(ticket=child.node_id), [])
-        futures = [self._traces[child.node_id][1] for child in children]
-        if futures:
-            await asyncio.wait(futures, timeout=2.0)
-        taken = {child.node_id: self._traces.pop(child.node_id)[0] for child in children}
+            ticket = asked[child.node_id] = self._next_trace
+            self._next_trace += 1
+            self._traces[ticket] = ([], asyncio.get_running_loop().create_future())
+            self._say(child, Trace(ticket=ticket), [])
+        try:
+            if asked:
+                await asyncio.wait([self._traces[ticket][1] for ticket in asked.values()], timeout=2.0)
+        finally:
+            taken = {node: self._traces.pop(ticket)[0] for node, ticket in asked.items()}
         return {
-            node: Spans(ticket=node, spans=[span for part in parts for span in part.spans], last=True)
+            node: Spans(ticket=asked[node], spans=[span for part in parts for span in part.spans], last=True)
             for node, parts in taken.items()
         }
 
@@ -219,8 +244,8 @@ class Supervisor:
                 child.broken = message
             case Finished():
                 self._hooks.finished(child, message)
-            case Spans(last=last):
-                parts, future = self._traces.get(child.node_id, ([], None))
+            case Spans(ticket=ticket, last=last):
+                parts, future = self._traces.get(ticket, ([], None))
                 parts.append(message)
                 if last and future is not None and not future.done():
                     future.set_result(None)
@@ -233,7 +258,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         self._hear(child)
         child.popen.wait()
-        words = child.words()
+        child.last_words = child.words()
+        loop.remove_writer(child.control.fileno())
         for fd in (child.control.fileno(), child.pid_fd, child.stderr_fd):
             loop.remove_reader(fd)
         asked = self._stopping or child.health is Health.DRAINING
@@ -243,35 +269,53 @@ class Supervisor:
         self._hooks.lost(child)
         child.close()
         if not asked:
-            self._failed(child, words, was_ready)
+            self._failed(child, was_ready)
         self._notify()
 
-    def _failed(self, child: Child, words: str, was_ready: bool) -> None:
-        slot = (child.stage, child.ordinal)
-        settled = was_ready and time.monotonic() - child.born_s > _SETTLED_S
-        failures = 0 if settled else self._failures.get(slot, 0)
-        self._failures[slot] = failures + 1
+    def _failed(self, child: Child, was_ready: bool) -> None:
         if not was_ready and child.restarts == 0:
-            self._broken_start = f"stages.{child.stage}: {words}"
+            self._broken_start = child.last_words
             return
+        _LOG.warning("replica %d ended: %s", child.ordinal, child.last_words)
         if child.broken is not None and child.broken.final:
             return
-        pause_s = 0.0 if failures == 0 else min(_PAUSE_S_MAX, _PAUSE_S * 2 ** (failures - 1))
-        task = asyncio.get_running_loop().create_task(self._replace(child, pause_s))
+        if was_ready and time.monotonic() - child.born_s > _SETTLED_S:
+            self._failures.pop((child.stage, child.ordinal), None)
+        self._pausing[child.stage] += 1
+        task = asyncio.get_running_loop().create_task(self._replace(child))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _replace(self, dead: Child, pause_s: float) -> None:
-        await asyncio.sleep(pause_s)
-        self._spawn(self._launches[dead.stage], dead.ordinal, restarts=dead.restarts + 1)
+    async def _replace(self, dead: Child) -> None:
+        child: Child | None = None
+        while child is None:
+            await asyncio.sleep(self._pause_s(dead))
+            try:
+                child = self._spawn(self._launches[dead.stage], dead.ordinal, restarts=dead.restarts + 1)
+            except BrokenEdge as error:
+                _LOG.warning("stages.%s: replica %d can't be started again yet: %s", dead.stage, dead.ordinal, error)
+        self._pausing[dead.stage] -= 1
+        await self._loaded(child)
+
+    def _pause_s(self, dead: Child) -> float:
+        slot = (dead.stage, dead.ordinal)
+        failures = self._failures.get(slot, 0)
+        self._failures[slot] = failures + 1
+        return 0.0 if failures == 0 else min(_PAUSE_S_MAX, _PAUSE_S * 2 ** min(failures - 1, 16))
+
+    async def _loaded(self, child: Child) -> None:
+        """Waits until a child serves or has ended; one that loads for too long is ended."""
+        try:
+            await self._until(lambda: child.health is not Health.STARTING, LOAD_S_MAX)
+        except TimeoutError:
+            child.popen.kill()
+            await self._until(lambda: child.health is not Health.STARTING, STOP_S_MAX)
 
     def _look(self) -> None:
         self._watching = False
         now = time.monotonic_ns()
         for child in self.children:
-            reading = child.page.read()
-            inside = child.health is Health.READY and reading.activity is Activity.BUSY
-            if inside and now - reading.since_ns > STEP_S_MAX * 1e9:
+            if child.health is not Health.STARTING and _hangs(child, now):
                 os.kill(child.popen.pid, signal.SIGKILL)
         if self._hooks.any_active():
             self.watch()
@@ -306,3 +350,19 @@ class Supervisor:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def _hangs(child: Child, now_ns: int) -> bool:
+    """Whether a replica has been inside one step for too long; or, wherever it is, deaf for as long.
+
+    Deaf: words to it lie unread, and nothing in it has changed since. Whoever leaves or is late is told so,
+    so a replica that holds the places of such requests doesn't stay unnoticed.
+    """
+    reading = child.page.read()
+    if reading.activity is Activity.BUSY:
+        return now_ns - reading.since_ns > STEP_S_MAX * 1e9
+    if not child.control.unread:
+        child.deaf_ns = (0, 0)
+    elif child.deaf_ns[0] != reading.since_ns:
+        child.deaf_ns = (reading.since_ns, now_ns)
+    return child.deaf_ns[1] > 0 and now_ns - child.deaf_ns[1] > STEP_S_MAX * 1e9

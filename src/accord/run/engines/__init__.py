@@ -13,7 +13,6 @@ from accord.run.ports import Engine, EngineSpec
 from accord.terms.errors import AccordError, BadInput, BrokenEdge
 from accord.terms.graph import Batching
 
-
 # What every process with an engine finds in its environment. ONNX Runtime's wheels for Linux report usage to
 # their makers, and leave a file in the temporary folder, unless they are told not to (seen in 1.32).
 ENVIRON = {"ORT_DISABLE_TELEMETRY": "1"}
@@ -54,6 +53,11 @@ def load(spec: EngineSpec) -> Engine:
         ) from error
     except Exception as error:
         # Each library has its own exceptions for a broken file; what they share is that loading failed.
+        if isinstance(error, MemoryError) or "alloc" in str(error):
+            raise BrokenEdge(
+                f"stages.{spec.stage}: engine {spec.engine} has no memory to load: {error}; "
+                "free some, or raise the limit that holds it down"
+            ) from error
         places = ", ".join(f"{name} in {folder}" for name, folder in spec.assets) or "its options"
         raise BrokenEdge(
             f"stages.{spec.stage}: engine {spec.engine} can't load from {places}: "

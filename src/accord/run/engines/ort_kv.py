@@ -29,7 +29,10 @@ class KvMemory:
         try:
             self._map = mmap.mmap(-1, size, flags=flags)
         except OSError as error:
-            raise BrokenEdge(f"can't reserve {size} bytes of address space for the KV cache: {error}") from error
+            raise BrokenEdge(
+                f"can't reserve {size >> 20} MiB of address space for the KV cache: {error}; "
+                "raise the limit (`ulimit -v unlimited`), or plan a smaller batch"
+            ) from error
         self._map.madvise(mmap.MADV_NOHUGEPAGE)
         self._array: npt.NDArray[np.float32] = np.frombuffer(self._map, np.float32).reshape(shape)
 
