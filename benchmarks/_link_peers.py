@@ -9,6 +9,7 @@ the small packages that `python -c "import vllm_omni"` names as missing, one aft
 import asyncio
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import time
@@ -41,7 +42,11 @@ class PeerTimes:
 def ask(python: str, sizes_mib: tuple[int, ...]) -> tuple[PeerTimes, ...]:
     """Measures the peers that this Python has, side by side with nothing else."""
     command = [python, __file__, *map(str, sizes_mib)]
-    ended = subprocess.run(command, check=True, timeout=LIMIT_S, stdout=subprocess.PIPE, text=True)
+    quiet = {
+        **os.environ,
+        "PYTHONWARNINGS": "ignore",
+    }  # their segments are unlinked twice, which Python tells each time
+    ended = subprocess.run(command, check=True, timeout=LIMIT_S, stdout=subprocess.PIPE, text=True, env=quiet)
     return tuple(PeerTimes(**fields) for fields in json.loads(ended.stdout.splitlines()[-1]))
 
 
