@@ -76,6 +76,7 @@ class Pair:
 
     def lose_receiver(self) -> None:
         self.receiver = None
+        self._owes = False
         self.held.clear()
         self.down.clear()
 
