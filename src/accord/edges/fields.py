@@ -45,6 +45,8 @@ class Fields:
         """Takes and parses one field that has to be there."""
         tree = self.take(key)
         if tree is None:
+            for meant in difflib.get_close_matches(key, self._left, n=1):
+                raise unknown(self.name(meant), meant, [key], tree=self._left[meant])
             raise BadInput(field=self.name(key), value="absent", problem="required", fix=f"add `{key}: ...`")
         return parse(tree, self.name(key))
 
