@@ -40,8 +40,8 @@ that cancels after the terminal has come has nothing to ask for any more: it giv
 that has not had the terminal tells its node that the request is lost; one that has goes on reading, since the
 memory stays mapped after its writer's death.
 
-**Proof.** `tests/run/test_protocol.py` visits every state that the two ends of a short stream can reach, with frames in any
-order and any number of times and with either process dying at any moment. In none is memory read after it was
+**Proof.** `tests/run/test_protocol.py` visits every state that the two ends of a short stream can reach, with frames in
+any order and any number of times and with either process dying at any moment. In none is memory read after it was
 freed, and wherever nothing is under way any more, either both ends are closed, or nobody has ended the stream yet,
 or it was given up before it was opened.
 
