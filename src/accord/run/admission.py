@@ -5,6 +5,7 @@ bound, and nobody is let into the queue whose turn is not expected within it.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -36,11 +37,11 @@ class Admission:
             return 0.0
         return (len(self._queue) + 1) * self._service_s / self._limits.active_max
 
-    async def enter(self, size_bytes: int) -> None:
+    async def enter(self, size_bytes: int, *, within_s: float = math.inf) -> None:
         """Returns once the request may start. Every `enter` that returns needs one `leave`.
 
-        Raises Overloaded when the queue is full or the wait would be too long, BadInput when the inputs
-        alone exceed the memory set aside for inputs.
+        `within_s`: a start after that would be of no use to the request. Raises Overloaded when the queue is
+        full or the wait would be too long, BadInput when the inputs alone exceed the memory set aside for inputs.
         """
         limits = self._limits
         if size_bytes > limits.inflight_bytes_max:
@@ -53,34 +54,35 @@ class Admission:
         if not self._queue and self._has_room(size_bytes):
             self._take(size_bytes)
             return
-        wait_s = self.expected_wait_s()
-        if len(self._queue) >= limits.queue_max or wait_s > limits.queue_s_max:
+        wait_s, wait_s_max = self.expected_wait_s(), min(limits.queue_s_max, within_s)
+        if len(self._queue) >= limits.queue_max or wait_s > wait_s_max:
             raise Overloaded(
                 f"the service is full: {self.active} requests are active and {len(self._queue)} wait; "
-                f"the expected wait is {wait_s:.1f} s (limit {limits.queue_s_max:.1f} s); try again later",
+                f"the expected wait is {wait_s:.1f} s (limit {wait_s_max:.1f} s); try again later",
                 retry_after_s=max(1.0, wait_s),
             )
-        await self._wait(size_bytes)
+        await self._wait(size_bytes, wait_s_max)
 
-    def leave(self, size_bytes: int, service_s: float) -> None:
-        """A request is over, everywhere."""
+    def leave(self, size_bytes: int, service_s: float | None) -> None:
+        """A request is over, everywhere. `service_s` None: it was never served, so it says nothing of service times."""
         self.active -= 1
         self.inflight_bytes -= size_bytes
-        self._service_s = service_s if not self._service_s else (1 - _MEMORY) * self._service_s + _MEMORY * service_s
+        if service_s is not None:
+            mean = self._service_s or service_s
+            self._service_s = (1 - _MEMORY) * mean + _MEMORY * service_s
         self._admit()
 
-    async def _wait(self, size_bytes: int) -> None:
+    async def _wait(self, size_bytes: int, wait_s_max: float) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (turn, size_bytes)
         self._queue.append(entry)
         try:
-            async with asyncio.timeout(self._limits.queue_s_max):
+            async with asyncio.timeout(wait_s_max):
                 await turn
         except TimeoutError:
             self._leave_queue(entry)
             raise Overloaded(
-                f"waited {self._limits.queue_s_max:.1f} s for a place; {self.active} requests are active; "
-                "try again later",
+                f"waited {wait_s_max:.1f} s for a place; {self.active} requests are active; try again later",
                 retry_after_s=max(1.0, self.expected_wait_s()),
             ) from None
         except asyncio.CancelledError:

@@ -25,6 +25,7 @@ from accord.terms.request import ErrorCode, Part, Usage
 
 PACKETS_A_TURN = 16
 FEW = 4  # with so few requests under way, haste serves better than company
+TRANSCRIPT = "transcript"  # what was heard; the first text of the answer is what people wait for
 PACKET_FULL = 24  # after a small packet there is seldom a second one
 _usage_decoder = msgspec.msgpack.Decoder(Usage)
 
@@ -99,6 +100,10 @@ class Door:
         self._node.cancel(rid)
         self.flush_soon()
 
+    def has_all(self, rid: int) -> bool:
+        """Whether all outputs of a request are here, so that it needs no stage any more."""
+        return rid in self._complete
+
     def flush(self) -> None:
         """Sends what is queued: at once while few requests are under way, else together with the others'.
 
@@ -134,7 +139,7 @@ class Door:
             return
         terms = self._edges[edge]
         now = time.monotonic_ns()
-        if terms.payload is Payload.TEXT:
+        if terms.payload is Payload.TEXT and terms.name != TRANSCRIPT:
             ticket.first_text_ns = ticket.first_text_ns or now
             ticket.last_text_ns = now
         elif terms.payload is Payload.PCM:

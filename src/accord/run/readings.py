@@ -44,6 +44,7 @@ def request_trace(launch: Launch, ticket: LiveTicket, places: Mapping[int, tuple
             busy_ns=row.worked_ns,
         )
         for node, row in launch.rows
+        if row.opened_ns  # a stage that was told to forget a request before it came has done nothing for it
     )
     return RequestTrace(
         rid=launch.rid,

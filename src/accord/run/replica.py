@@ -34,7 +34,7 @@ from accord.run.control import (
     Up,
     replica_wire,
 )
-from accord.run.frames import Data, Frame, link_wire
+from accord.run.frames import TEXT_CHARS_MAX, Data, Frame, link_wire
 from accord.run.jobs import NodeJob
 from accord.run.node import Node
 from accord.run.ports import Chunk, Emission, Engine, Job, JobDone, Waking
@@ -115,8 +115,9 @@ class Replica:
             self._engine.feed(self._jobs[job.rid], None)
 
     def dropped(self, job: NodeJob, code: ErrorCode, text: str) -> None:
-        """The engine forgets the job."""
+        """The engine forgets the job, which may make room in it for one that waits."""
         self._engine.cancel(job.rid)
+        self._more = True
         self._jobs.pop(job.rid, None)
 
     def closed(self, job: NodeJob) -> None:
@@ -262,11 +263,11 @@ class Replica:
             self._poll.modify(self._control.fileno(), select.EPOLLIN | select.EPOLLOUT)
 
 
-def main(control_fd: int) -> int:
+def main(control_fd: int, parent_pid: int) -> int:
     """The process's life: take Start, load, serve. Returns the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor ends its replicas itself, in order
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    if os.getppid() != parent_pid:  # it has gone already: no death of it will be told
         return 3
     control = replica_wire(socket.socket(fileno=control_fd))
     select.select([control.fileno()], [], [], 60)
@@ -277,7 +278,7 @@ def main(control_fd: int) -> int:
     try:
         replica = Replica(control, received[0][0], received[1])
     except AccordError as error:
-        control.send([Broken(text=str(error), final=isinstance(error, BadInput))])
+        control.send([Broken(text=str(error)[:TEXT_CHARS_MAX], final=isinstance(error, BadInput))])
         return error.exit_status
     gc.collect()
     gc.freeze()  # what loading made stays; looking through it again and again would cost each request
@@ -287,4 +288,4 @@ def main(control_fd: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -96,9 +96,9 @@ class Router:
         self._open[stage] += 1
 
     def close(self, node_id: int) -> None:
-        """The replica gets no new requests (draining)."""
-        candidate = self._by_node[node_id]
-        if candidate.open:
+        """The replica, if it is still there, gets no new requests (draining)."""
+        candidate = self._by_node.get(node_id)
+        if candidate is not None and candidate.open:
             candidate.open = False
             self._open[candidate.stage] -= 1
 

@@ -12,10 +12,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from types import TracebackType
-
-import msgspec
 
 from accord.run import arena
 from accord.run.admission import Admission
@@ -23,6 +20,7 @@ from accord.run.arena import Arena, ArenaReader
 from accord.run.control import Finished
 from accord.run.door import Door
 from accord.run.gauges import Gauges
+from accord.run.intake import check_graph, check_request, encode_params
 from accord.run.ports import EngineSpec
 from accord.run.process import Child
 from accord.run.readings import replica_status, request_trace
@@ -31,9 +29,9 @@ from accord.run.supervisor import Launch as StageLaunch
 from accord.run.supervisor import Supervisor
 from accord.run.ticket import Launch, LiveTicket
 from accord.run.timeline import RequestTrace, chrome_trace
-from accord.terms.errors import BrokenEdge, Overloaded
+from accord.terms.errors import BadInput, BrokenEdge, Overloaded
 from accord.terms.plan import Plan, StagePlan
-from accord.terms.request import Done, ErrorCode, Failed, Params, Request, Usage
+from accord.terms.request import Done, ErrorCode, Failed, Request, Usage
 from accord.terms.status import Health, ServiceStatus
 
 ATTEMPTS_MAX = 2
@@ -41,12 +39,6 @@ DOOR_ARENA_BYTES = 64 << 20
 DRAIN_S_MAX = 120.0
 _TRACES_MAX = 2048
 _DEATH_SEEN_S = 1.0
-_encoder = msgspec.msgpack.Encoder()
-
-
-@lru_cache(maxsize=1024)
-def _encode_params(params: Params) -> bytes:
-    return _encoder.encode(params)
 
 
 class Runtime:
@@ -61,6 +53,7 @@ class Runtime:
         progress: Callable[[str, float], None] = lambda _stage, _load_s: None,
         door_arena_bytes: int = DOOR_ARENA_BYTES,
     ) -> None:
+        check_graph(plan.graph)
         self.plan = plan
         self._specs = {
             item.stage: _spec(item, assets, (options or {}).get(item.stage, {}), plan.deterministic)
@@ -72,6 +65,7 @@ class Runtime:
         self._gauges = Gauges(plan.objectives)
         self._launches: dict[int, tuple[Launch, LiveTicket]] = {}
         self._settled: deque[tuple[Launch, LiveTicket]] = deque(maxlen=_TRACES_MAX)
+        self._replays: set[LiveTicket] = set()  # between a lost launch and the next one
         self._next_rid = 1
         self._started_ns = time.monotonic_ns()
         self._replica_came: list[asyncio.Future[None]] = []
@@ -110,6 +104,7 @@ class Runtime:
 
     async def submit(self, request: Request) -> LiveTicket:
         """Accepts a request, or raises BadInput or Overloaded. See the port."""
+        check_request(request, part_bytes_max=self._door_arena_bytes)
         inputs = frozenset(part.edge for part in request.parts)
         edges = self._router.edges(inputs, request.outputs)
         size = sum(len(part.data) for part in request.parts)
@@ -123,15 +118,15 @@ class Runtime:
         ticket.edges = edges
         self._gauges.submitted += 1
         try:
-            await self._admission.enter(size)
+            await self._admission.enter(size, within_s=request.deadline_s)
         except BaseException as error:
             self._gauges.turned_away(error)
             raise
         if self._router.missing(edges) is not None:
             try:
-                await self._await_replicas(edges)
+                await self._await_replicas(ticket)
             except BaseException as error:
-                self._admission.leave(size, 0.0)
+                self._admission.leave(size, None)
                 self._gauges.turned_away(error)
                 raise
         self._launch(ticket)
@@ -156,11 +151,20 @@ class Runtime:
         )
 
     async def scale(self, stage: str, replicas: int) -> None:
-        """Adds or drains replicas of a stage while traffic flows; returns when that is done."""
+        """Adds or drains replicas of a stage while traffic flows; returns when that is done.
+
+        BadInput for fewer than one: a stage without replicas serves nobody.
+        """
+        if replicas < 1:
+            raise BadInput(field=f"stages.{stage}.replicas", value=replicas, problem="too few", fix="keep at least 1")
+        await self._supervisor.whole(stage)
         while len(mine := self._serving(stage)) < replicas:
             await self._supervisor.add(stage)
-        for child in mine[replicas:]:
-            await self._drain(child)
+        drains = [asyncio.get_running_loop().create_task(self._drain(child)) for child in mine[replicas:]]
+        for task in drains:
+            self._keep(task)
+        if drains:
+            await asyncio.wait(drains)  # they go on even if the caller leaves
 
     async def settled(self, limit_s: float = 2.0) -> None:
         """Waits until no request is under way, so that `recent` knows all of them; at most `limit_s`."""
@@ -200,7 +204,7 @@ class Runtime:
         for launch, ticket in list(self._launches.values()):
             if node_id in launch.nodes:
                 launch.nodes.discard(node_id)
-                if not launch.over:
+                if not launch.over and not self._door.has_all(launch.rid):
                     self.broke(launch.rid, ErrorCode.REPLICA_LOST, f"the replica of stage {child.stage} died")
                 self._settle(launch, ticket)
 
@@ -240,11 +244,9 @@ class Runtime:
         launch, ticket = found
         self._abandon(launch)
         if code is ErrorCode.REPLICA_LOST and not ticket.visible and ticket.attempts < ATTEMPTS_MAX:
-            ticket.forget_held()
+            ticket.start_over()
             self._gauges.replayed += 1
-            task = asyncio.get_running_loop().create_task(self._relaunch(ticket, launch))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._keep(asyncio.get_running_loop().create_task(self._relaunch(ticket, launch)))
             return
         self._finish(ticket, Failed(code=code, text=text))
 
@@ -267,9 +269,18 @@ class Runtime:
         ticket.launches_open += 1
         self._launches[rid] = (launch, ticket)
         deadline_ns = ticket.arrived_ns + int(request.deadline_s * 1e9)
-        self._door.begin(ticket, rid=rid, route=route, deadline_ns=deadline_ns, params=_encode_params(request.params))
+        self._door.begin(ticket, rid=rid, route=route, deadline_ns=deadline_ns, params=encode_params(request.params))
 
     async def _relaunch(self, ticket: LiveTicket, lost: Launch) -> None:
+        self._replays.add(ticket)
+        try:
+            await self._await_launch(ticket, lost)
+        finally:
+            self._replays.discard(ticket)
+        if not ticket.ended:
+            self._launch(ticket)
+
+    async def _await_launch(self, ticket: LiveTicket, lost: Launch) -> None:
         # A peer may tell of a death before the supervisor has seen it: the next route must not lead there.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DEATH_SEEN_S):
@@ -278,27 +289,22 @@ class Runtime:
                     self._load_fell.append(waiter)
                     await waiter
         try:
-            await self._await_replicas(ticket.edges)
+            await self._await_replicas(ticket)
         except Overloaded as error:
             self._finish(ticket, Failed(code=ErrorCode.REPLICA_LOST, text=str(error)))
-            return
-        if not ticket.ended:
-            self._launch(ticket)
 
-    async def _await_replicas(self, edges: tuple[int, ...]) -> None:
-        limit_s = self.plan.admission.queue_s_max
-        try:
+    async def _await_replicas(self, ticket: LiveTicket) -> None:
+        passed_s = (time.monotonic_ns() - ticket.arrived_ns) / 1e9
+        limit_s = min(self.plan.admission.queue_s_max, ticket.request.deadline_s - passed_s)
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                while self._router.missing(edges) is not None:
+                while (stage := self._router.missing(ticket.edges)) is not None and self._supervisor.coming(stage):
                     waiter = asyncio.get_running_loop().create_future()
                     self._replica_came.append(waiter)
                     await waiter
-        except TimeoutError:
-            raise Overloaded(
-                f"stage {self._router.missing(edges)} has had no replica for {limit_s:.0f} s; it is being restarted",
-                retry_after_s=5.0,
-                serving=False,
-            ) from None
+        if (stage := self._router.missing(ticket.edges)) is not None:
+            state = "is being restarted" if self._supervisor.coming(stage) else "can't be started; see the server's log"
+            raise Overloaded(f"stage {stage} has no replica now, and {state}", retry_after_s=5.0, serving=False)
 
     def _cancel(self, ticket: LiveTicket) -> None:
         launch = ticket.launch
@@ -329,22 +335,32 @@ class Runtime:
             self._leave(ticket)
 
     def _leave(self, ticket: LiveTicket) -> None:
+        ticket.forget_inputs()
         self._admission.leave(ticket.size_bytes, (time.monotonic_ns() - ticket.arrived_ns) / 1e9)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _serving(self, stage: str) -> list[Child]:
         return [c for c in self._supervisor.children if c.stage == stage and c.health is Health.READY]
 
     async def _drain(self, child: Child) -> None:
+        """Lets a replica's requests end; those that take too long are told that it is gone."""
+        self._supervisor.drain(child.node_id)
         self._router.close(child.node_id)
-        async with asyncio.timeout(DRAIN_S_MAX):
-            while self._router.load(child.node_id):
-                waiter = asyncio.get_running_loop().create_future()
-                self._load_fell.append(waiter)
-                await waiter
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S_MAX):
+                while self._router.load(child.node_id):
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._load_fell.append(waiter)
+                    await waiter
         self._supervisor.retire(child.node_id)
 
     async def _close(self) -> None:
         for _, ticket in list(self._launches.values()):
+            ticket.cancel()
+        for ticket in list(self._replays):
             ticket.cancel()
         for task in list(self._tasks):
             task.cancel()

@@ -7,7 +7,7 @@ credit until it is taken, so a client that stops reading stops the stages; one D
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accord.run.control import Row
 from accord.terms.graph import Payload
@@ -101,6 +101,16 @@ class LiveTicket:
         if isinstance(end, Failed):
             self.forget_held()
         self._wake()
+
+    def start_over(self) -> None:
+        """Another launch will answer: what came of the last one is given back, and nobody has seen it."""
+        self.forget_held()
+        self.first_text_ns = self.last_text_ns = self.first_audio_ns = 0
+        self.audio_out_s = 0.0
+
+    def forget_inputs(self) -> None:
+        """No launch needs them any more: tickets are kept for the time line, inputs may be large."""
+        self.request = replace(self.request, parts=())
 
     def forget_held(self) -> None:
         """Gives back what was not taken."""

@@ -44,8 +44,8 @@ class Leg:
 def critical_path(graph: StageGraph, trace: RequestTrace, output: str) -> tuple[Leg, ...]:
     """How the first chunk of `output` (an edge into the door) came about, stage by stage.
 
-    Each stage waited for the last of its inputs: the path goes back along these. The legs add up to the
-    time from arrival to the first chunk.
+    Each stage waited for the last of the inputs that came before its first output: the path goes back along
+    these. The legs add up to the time from arrival to the first chunk.
     """
     spans = {span.stage: span for span in trace.spans}
     used = [graph.edges[number] for number in trace.edges]
@@ -53,7 +53,13 @@ def critical_path(graph: StageGraph, trace: RequestTrace, output: str) -> tuple[
     legs: list[Leg] = []
     while stage in spans:
         span = spans[stage]
-        before = [edge.source for edge in used if edge.target == stage and edge.source in spans]
+        before = [
+            edge.source
+            for edge in used
+            if edge.target == stage
+            and edge.source in spans
+            and 0 < spans[edge.source].first_output_ns <= span.first_output_ns
+        ]
         previous = max(before, key=lambda name: spans[name].first_output_ns, default=None)
         began = trace.arrived_ns if previous is None else spans[previous].first_output_ns
         legs.append(Leg(stage=stage, took_s=(span.first_output_ns - began) / 1e9, busy_s=span.busy_ns / 1e9))

@@ -5,8 +5,10 @@ and sent when it turns writable; credits bound how much that can be.
 """
 
 import array
+import fcntl
 import os
 import socket
+import termios
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -46,6 +48,12 @@ class Wire(Generic[S, R]):
     def congested(self) -> bool:
         """Whether something waits for the socket to turn writable."""
         return bool(self._backlog)
+
+    @property
+    def unread(self) -> bool:
+        """Whether the peer has not yet taken all that was sent."""
+        waiting = fcntl.ioctl(self._sock.fileno(), termios.TIOCOUTQ, bytes(4))
+        return self.congested or any(waiting)
 
     def send(self, messages: list[S], fds: Sequence[int] = ()) -> None:
         """Sends messages as few packets. `fds` go with the first, and are closed here once sent."""
