@@ -9,8 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
-import openai
 import pytest
 
 from tests.e2e import world
@@ -113,13 +111,14 @@ def test_asked_to_end_in_the_middle_of_an_answer(tmp_path, home, twice):
             max_tokens=6000,
             stream=True,
         )
+        whole = False
         try:
             with stream:
                 for chunk in stream:
                     heard.set()
                     whole = chunk.choices[0].finish_reason is not None
             ends.append("a whole answer" if whole else "half an answer, taken for a whole one")
-        except (openai.APIError, httpx.HTTPError) as error:
+        except Exception as error:  # noqa: BLE001, the client's own or its HTTP library's, judged below
             ends.append(error)
 
     shared = set(os.listdir("/dev/shm"))
@@ -134,7 +133,7 @@ def test_asked_to_end_in_the_middle_of_an_answer(tmp_path, home, twice):
         assert up.started.ended(20) == 130, up.started.said()
         client.join(30)
         assert not client.is_alive()
-        assert isinstance(ends[0], Exception), "half an answer looked like a whole one"
+        assert isinstance(ends[0], Exception) or (ends == ["a whole answer"] and not twice), ends
         until(lambda: not world.session(up.started.pid), limit_s=10, what="all processes are gone")
         assert "Traceback" not in up.started.said()
     assert set(os.listdir("/dev/shm")) <= shared

@@ -21,6 +21,7 @@ import openai
 
 from accord.edges import machine, profile_local
 from accord.models import embedded
+from accord.terms.speed import StageSpeed
 
 ACCORD = (sys.executable, "-m", "accord")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "voice-assistant.yaml"
@@ -39,7 +40,7 @@ serving: {deterministic: true}
 """
 
 
-def make_home(path: Path, speeds: tuple[object, ...], *, weights: Path, graphs: Path | None) -> Path:
+def make_home(path: Path, speeds: tuple[StageSpeed, ...], *, weights: Path, graphs: Path | None) -> Path:
     """An ACCORD_HOME with fetched weights and a profile at hand, so that nothing is fetched or measured."""
     (path / "profiles").mkdir(parents=True)
     (path / "weights").symlink_to(weights)
