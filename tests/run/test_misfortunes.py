@@ -170,6 +170,8 @@ async def test_what_cannot_travel_is_refused_before_it_takes_a_place() -> None:
         request = replace(ask(), params=Params(stop=("x" * (frames.PARAMS_BYTES_MAX + 1),)))
         with pytest.raises(BadInput, match="params"):
             await runtime.submit(request)
+        with pytest.raises(BadInput, match="seed"):
+            await runtime.submit(replace(ask(), params=Params(seed=1 << 70)))
         assert len((await collect(runtime, ask(b"x" * (1 << 20))))[0][0]) == 1 << 20
         await until(lambda: at_rest(runtime))
 

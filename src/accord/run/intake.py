@@ -32,7 +32,12 @@ def check_request(request: Request, *, part_bytes_max: int) -> None:
             problem=f"must be more than 0 and at most {DEADLINE_S_MAX:.0f}",
             fix="give a time in seconds",
         )
-    size = len(encode_params(request.params))
+    try:
+        size = len(encode_params(request.params))
+    except OverflowError:
+        raise BadInput(
+            field="seed", value=request.params.seed, problem="must fit in 64 bits", fix="give a smaller number"
+        ) from None
     if size > PARAMS_BYTES_MAX:
         raise BadInput(
             field="params",

@@ -13,6 +13,8 @@ from accord.run.control import Row
 from accord.terms.graph import Payload
 from accord.terms.request import Done, Event, Failed, Output, Request, Usage
 
+_KEPT_BYTES_MAX = 4096
+
 
 @dataclass(slots=True)
 class Held:
@@ -109,8 +111,9 @@ class LiveTicket:
         self.audio_out_s = 0.0
 
     def forget_inputs(self) -> None:
-        """No launch needs them any more: tickets are kept for the time line, inputs may be large."""
-        self.request = replace(self.request, parts=())
+        """No launch needs them any more: tickets are kept for the time line, and inputs may be large."""
+        if self.size_bytes > _KEPT_BYTES_MAX:
+            self.request = replace(self.request, parts=())
 
     def forget_held(self) -> None:
         """Gives back what was not taken."""
