@@ -17,8 +17,9 @@ NUMBER = {activity: number for number, activity in enumerate(ACTIVITIES)}
 BUSY, STARVED, BLOCKED, TRANSFERRING, IDLE = range(5)
 SPANS_MAX = 32_768
 _SPAN_NS_MIN = 50_000
+_READS_MAX = 100
 _WORDS = 12
-_ACTIVITY, _SINCE, _TIMES, _ACTIVE, _SERVED, _ARENA_USED = 0, 1, 2, 7, 8, 9
+_ACTIVITY, _SINCE, _TIMES, _ACTIVE, _SERVED, _ARENA_USED, _VERSION = 0, 1, 2, 7, 8, 9, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class Meter:
     def __init__(self, fd: int) -> None:
         self._page = memoryview(mmap.mmap(fd, mmap.PAGESIZE)).cast("Q")
         self._now = IDLE
+        self._version = 0
         self._since = time.monotonic_ns()
         self._times = [0] * len(ACTIVITIES)
         self.spans: deque[Span] = deque(maxlen=SPANS_MAX)
@@ -55,9 +57,12 @@ class Meter:
         if length >= _SPAN_NS_MIN and before != IDLE:
             self.spans.append(Span(before, self._since, length))
         page = self._page
+        page[_VERSION] = self._version + 1  # odd: the page is being changed, and whoever reads it reads it again
         page[_TIMES + before] = self._times[before]
         page[_SINCE] = now
         page[_ACTIVITY] = activity
+        self._version += 2
+        page[_VERSION] = self._version
         self._now, self._since = activity, now
         return now
 
@@ -74,8 +79,12 @@ class Page:
         self._page = memoryview(mmap.mmap(fd, mmap.PAGESIZE, prot=mmap.PROT_READ)).cast("Q")
 
     def read(self) -> Reading:
-        """A reading. A change in the middle of it shifts at most that one stretch."""
-        words = self._page[:_WORDS].tolist()
+        """A reading of one moment. If the replica is stopped in the middle of a change, one stretch may be off."""
+        for _ in range(_READS_MAX):
+            version = self._page[_VERSION]
+            words = self._page[:_WORDS].tolist()
+            if version % 2 == 0 and self._page[_VERSION] == version:
+                break
         activity, since = words[_ACTIVITY], words[_SINCE]
         times = words[_TIMES : _TIMES + len(ACTIVITIES)]
         if since:
