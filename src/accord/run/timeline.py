@@ -97,26 +97,29 @@ def _named(pid: int, name: str) -> dict[str, object]:
 
 
 def _request_events(trace: RequestTrace) -> list[dict[str, object]]:
-    events = _pair(trace.rid, f"request {trace.rid}", trace.arrived_ns, trace.ended_ns)
+    request = str(trace.rid)
+    events = _pair(request, f"request {trace.rid}", trace.arrived_ns, trace.ended_ns)
     for span in trace.spans:
-        events += _pair(trace.rid, f"{span.stage}/{span.replica}", span.opened_ns, span.ended_ns)
+        # Events of one id are drawn inside each other, and stages overlap without nesting: an id for each.
+        name = f"{span.stage}/{span.replica}"
+        events += _pair(f"{request}/{name}", name, span.opened_ns, span.ended_ns)
         if span.first_input_ns and span.first_output_ns:
-            events += _pair(trace.rid, "to first output", span.first_input_ns, span.first_output_ns)
+            events += _pair(f"{request}/{name}", "to first output", span.first_input_ns, span.first_output_ns)
     for label, at in (("first text", trace.first_text_ns), ("first audio", trace.first_audio_ns)):
         if at:
-            events.append(_event("n", trace.rid, label, at))
+            events.append(_event("n", request, label, at))
     return events
 
 
-def _pair(rid: int, name: str, start_ns: int, end_ns: int) -> list[dict[str, object]]:
-    return [_event("b", rid, name, start_ns), _event("e", rid, name, max(start_ns, end_ns))]
+def _pair(tree: str, name: str, start_ns: int, end_ns: int) -> list[dict[str, object]]:
+    return [_event("b", tree, name, start_ns), _event("e", tree, name, max(start_ns, end_ns))]
 
 
-def _event(phase: str, rid: int, name: str, at_ns: int) -> dict[str, object]:
+def _event(phase: str, tree: str, name: str, at_ns: int) -> dict[str, object]:
     return {
         "ph": phase,
         "cat": "request",
-        "id": rid,
+        "id": tree,
         "name": name,
         "pid": _REQUESTS_PID,
         "tid": 1,
