@@ -280,6 +280,7 @@ async def test_a_job_in_the_queue_of_an_engine_gets_the_place_of_one_that_was_la
 async def test_two_time_lines_at_once() -> None:
     async with Runtime(chain_plan(), assets={}) as runtime:
         await collect(runtime, ask())
+        await runtime.settled()
         both = await asyncio.gather(runtime.timeline(), runtime.timeline())
         assert all(b"request 1" in line for line in both)
 
