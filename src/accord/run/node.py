@@ -5,12 +5,12 @@ the owner. Invariant: a job's end is told to the owner once; `closed` follows wh
 open, so that no byte of it is on loan any more. One failing stream fails the job's other streams.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from accord.run import frames
 from accord.run.deadlines import Deadlines
 from accord.run.frames import EDGES_MAX, Cancel, CancelAck, Credit, Data, End, Error, Frame, Open, Route
+from accord.run.graveyard import GRAVES_MAX, Graveyard
 from accord.run.jobs import Layout, NodeJob, Owner, Reader, layout_of
 from accord.run.protocol import RecvEvent, RecvState, SendEvent, SendState
 from accord.run.receiver import Receiver
@@ -18,7 +18,6 @@ from accord.run.sender import Buffers, Memory, Sender, too_large
 from accord.terms.graph import Edge, Payload
 from accord.terms.request import ErrorCode
 
-GRAVEYARD_MAX = 8192
 LAYOUTS_MAX = 1024
 _SEQUENCED = (Data, End, Error)
 _LATE = "deadline: the request took longer than its limit; allow more time"
@@ -59,7 +58,7 @@ class Node:
         self._owing: list[Receiver] = []
         self._waiting_for_room: dict[Sender, None] = {}
         self._deadlines = Deadlines()
-        self._graveyard: OrderedDict[int, Error | None] = OrderedDict()  # why each of them ended
+        self._graveyard = Graveyard()
         self._early: dict[int, list[tuple[int, Data | End | Error]]] = {}
 
     def connect(self, peer: int, reader: Reader) -> None:
@@ -89,12 +88,16 @@ class Node:
                 self._got_control(peer, frame)
 
     def take_frames(self) -> list[tuple[int, list[Frame]]]:
-        """What is to be sent now, a list a peer."""
+        """What is to be sent now, a list a peer, with the credit that is owed."""
         owing, self._owing = self._owing, []
         for receiver in owing:
             receiver.flush()
             if receiver.state is _R_CLOSED and (job := self.jobs.get(receiver.key // EDGES_MAX)):
                 self._close_if_done(job)
+        return self.take_urgent()
+
+    def take_urgent(self) -> list[tuple[int, list[Frame]]]:
+        """What others wait for: all frames made so far. Credit and the closing of streams can follow."""
         taken = [(peer, queue) for peer, queue in self._out.items() if queue]
         for peer, _ in taken:
             self._out[peer] = []
@@ -254,7 +257,7 @@ class Node:
         job = self.jobs.get(rid)
         if job is None:
             if rid in self._graveyard or not self._accepts:
-                self.emit(peer, frames.cancel(frame.key, self._graveyard.get(rid)))
+                self.emit(peer, frames.cancel(frame.key, self._graveyard.why(rid)))
                 return
             job = self._new_job(rid, frame.route, frame.params, frame.deadline_ns)
         receiver = job.inputs.get(edge)
@@ -272,7 +275,7 @@ class Node:
                 receiver.take(frame)
                 if receiver.state is _R_CLOSED:
                     self._close_if_done(job)
-        elif rid not in self._graveyard and len(self._early) < GRAVEYARD_MAX:
+        elif rid not in self._graveyard and len(self._early) < GRAVES_MAX:
             self._early.setdefault(rid, []).append((peer, frame))
 
     def _got_control(self, peer: int, frame: Cancel | CancelAck | Credit) -> None:
@@ -395,6 +398,4 @@ class Node:
 
     def _bury(self, rid: int, why: Error | None) -> None:
         self._early.pop(rid, None)
-        self._graveyard[rid] = why
-        if len(self._graveyard) > GRAVEYARD_MAX:
-            self._graveyard.popitem(last=False)
+        self._graveyard.bury(rid, why)

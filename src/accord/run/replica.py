@@ -93,6 +93,8 @@ class Replica:
             self._node.expire()
             if events or self._more:
                 self._step()
+                for peer, frames in self._node.take_urgent():
+                    self._send(peer, frames)
             self._flush()
 
     def opened(self, job: NodeJob) -> None:
