@@ -150,11 +150,13 @@ class Up:
         return {replica["stage"]: replica for replica in self.status()["replicas"]}
 
     def idle(self) -> bool:
-        """Whether no stage and no arena holds anything of a request."""
+        """Whether no stage and no arena holds anything of a request, and no engine works on."""
         status = self.status()
-        held = [(item["active"], item["arena_used_bytes"]) for item in status["replicas"]]
+        held = any(
+            item["active"] or item["arena_used_bytes"] or item["activity"] != "idle" for item in status["replicas"]
+        )
         totals = status["totals"]
-        return not any(map(any, held)) and totals["active"] == totals["queued"] == 0
+        return not held and totals["active"] == totals["queued"] == 0
 
     def ask(self, text: str, **more):
         reply = self.client.chat.completions.create(

