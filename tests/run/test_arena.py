@@ -1,5 +1,6 @@
 """The shared-memory arena: loans never overlap, all comes back, and what was written outlives its writer."""
 
+import mmap
 import os
 import random
 import resource
@@ -15,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from accord.run import arena
 from accord.run.arena import ALIGN_BYTES, Arena, ArenaReader
 
-SIZE = 64 * ALIGN_BYTES
+SIZE = 64 * mmap.PAGESIZE
 
 # A child that writes from random numbers of a seed, says where, and waits to be killed.
 WRITER = """
@@ -37,6 +38,7 @@ CRAMPED = """
 import resource
 from accord.run import arena
 from accord.terms.errors import BrokenEdge
+import mmap
 import os
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 before = os.listdir("/proc/self/fd")
