@@ -80,11 +80,12 @@ def thread_bound(question: Question) -> int:
 def arena_bytes(question: Question, stage: str, *, slots: int) -> int:
     """Room for what `slots` requests may have under way on all out-edges of a stage.
 
-    A chunk larger than its window travels alone: there is always room for two of twice the window, so that
+    A stream may have half its window and one more chunk under way, hence one and a half windows each. A chunk
+    larger than its window travels alone: there is always room for two of twice the window, so that
     one can be written while the other is read.
     """
     windows = sum(edge.window_bytes for edge in question.model.graph.edges if edge.source == stage)
-    return max(ARENA_BYTES_MIN, 4 * windows, slots * windows)
+    return max(ARENA_BYTES_MIN, 4 * windows, slots * windows * 3 // 2)
 
 
 def memory_bytes(question: Question, replicas: tuple[int, ...], *, batch: int) -> int:

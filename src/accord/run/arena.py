@@ -14,7 +14,8 @@ from bisect import bisect_left, insort
 
 from accord.terms.errors import BrokenEdge
 
-ALIGN_BYTES = 4096
+# Credit counts bytes: extents much coarser than that would fill an arena before its windows are full.
+ALIGN_BYTES = 256
 _MADV_POPULATE_READ = 22
 _MADV_POPULATE_WRITE = 23
 

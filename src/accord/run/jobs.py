@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from accord.run.frames import Data, Error, decode_route
+from accord.run.protocol import RecvEvent, SendEvent
 from accord.run.receiver import Receiver
 from accord.run.sender import Sender
 from accord.terms.graph import Edge
@@ -48,6 +49,13 @@ class NodeJob:
         self.over = False  # the owner has been told, or has said, that the job is over
         self.why: Error | None = None  # what failed; None while nothing has, and when the client has left
         self.opened_ns = self.first_input_ns = self.first_output_ns = self.ended_ns = self.worked_ns = 0
+
+    def lose(self, peer: int) -> None:
+        """The peer is gone: tells every stream that was joined to it."""
+        for sender in [s for s in self.outputs.values() if s.peer == peer]:
+            sender.apply(SendEvent.LOST)
+        for receiver in [r for r in self.inputs.values() if r.peer == peer]:
+            receiver.apply(RecvEvent.LOST)
 
 
 class Owner(Protocol):

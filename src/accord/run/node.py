@@ -75,7 +75,8 @@ class Node:
         self._readers.pop(peer, None)
         self._out.pop(peer, None)
         for job in list(self.jobs.values()):
-            self._lose(job, peer)
+            job.lose(peer)
+            self._close_if_done(job)
 
     def receive(self, peer: int, packet: list[Frame]) -> None:
         """Acts on the frames of one packet."""
@@ -320,7 +321,8 @@ class Node:
                     receiver.take(early)
         for _, peer, _ in (*inputs, *outputs):
             if peer not in self._readers:
-                self._lose(job, peer)
+                job.lose(peer)
+                self._close_if_done(job)
         return job
 
     def _layout(self, route_bytes: bytes) -> Layout:
@@ -332,13 +334,6 @@ class Node:
             self._layouts.clear()
         self._layouts[route_bytes] = layout
         return layout
-
-    def _lose(self, job: NodeJob, peer: int) -> None:
-        for sender in [s for s in job.outputs.values() if s.peer == peer]:
-            sender.apply(SendEvent.LOST)
-        for receiver in [r for r in job.inputs.values() if r.peer == peer]:
-            receiver.apply(RecvEvent.LOST)
-        self._close_if_done(job)
 
     def _told(self, key: int, lost: bool) -> None:
         job = self.jobs[key // EDGES_MAX]
