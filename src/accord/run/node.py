@@ -183,11 +183,10 @@ class Node:
             job = self.jobs.get(rid)
             if job is None:
                 continue
-            if job.over:
-                job.why = job.why or Error(0, 0, ErrorCode.DEADLINE.value, _LATE)
-                self._cancel_streams(job)
-            else:
-                self._drop(job, ErrorCode.DEADLINE, _LATE)
+            if not job.over:
+                job.over = True
+                self._owner.dropped(job, ErrorCode.DEADLINE, _LATE)
+            self._fail_streams(job, ErrorCode.DEADLINE, _LATE)
 
     def next_deadline_ns(self) -> int | None:
         """When `expire` is to be called next; None when nothing is due."""
@@ -353,11 +352,12 @@ class Node:
         self._fail_streams(job, code, text)
 
     def _fail_streams(self, job: NodeJob, code: ErrorCode, text: str) -> None:
-        job.why = Error(0, 0, code.value, text)
+        late = code is ErrorCode.DEADLINE
+        job.why = job.why or Error(0, 0, code.value, text)
         for sender in list(job.outputs.values()):
-            sender.fail(code.value, text)
+            sender.fail(code.value, text, late=late)
         for receiver in list(job.inputs.values()):
-            receiver.apply(RecvEvent.CANCEL, job.why)
+            receiver.apply(RecvEvent.DEADLINE if late else RecvEvent.CANCEL, job.why)
         self.blocked.discard(job.rid)
         self._close_if_done(job)
 

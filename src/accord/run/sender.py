@@ -143,10 +143,11 @@ class Sender:
         self.ending = usage
         self.pump()
 
-    def fail(self, code: str, text: str) -> None:
-        """Ends the stream early, at once."""
+    def fail(self, code: str, text: str, *, late: bool = False) -> None:
+        """Ends the stream early, at once. `late`: because the request's deadline has passed."""
         self.waiting.clear()
-        self.apply(_ON_ERROR, Error(self.key, self._seq + 1, code, text[: frames.TEXT_CHARS_MAX]))
+        error = Error(self.key, self._seq + 1, code, text[: frames.TEXT_CHARS_MAX])
+        self.apply(SendEvent.DEADLINE if late else _ON_ERROR, error)
         self._settle()
 
     def cancel(self, why: Error | None = None) -> None:
