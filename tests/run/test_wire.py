@@ -17,7 +17,7 @@ _decoder = msgspec.msgpack.Decoder(list[bytes])
 
 
 def _wire(sock: socket.socket) -> Wire[bytes, bytes]:
-    return Wire(sock, encode=msgspec.msgpack.Encoder().encode, decode=_decoder.decode, footprint=lambda m: len(m) + 5)
+    return Wire(sock, encode=msgspec.msgpack.Encoder().encode, decode=_decoder.decode)
 
 
 def _pipe() -> Pipe:

@@ -104,25 +104,9 @@ _decode_up = msgspec.msgpack.Decoder(list[Up]).decode
 
 def supervisor_wire(sock: socket.socket) -> Wire[Down, Up]:
     """The supervisor's end of a control socket."""
-    return Wire(sock, encode=_encode, decode=_decode_up, footprint=_down_footprint)
+    return Wire(sock, encode=_encode, decode=_decode_up)
 
 
 def replica_wire(sock: socket.socket) -> Wire[Up, Down]:
     """The replica's end of a control socket."""
-    return Wire(sock, encode=_encode, decode=_decode_down, footprint=_up_footprint)
-
-
-def _down_footprint(message: Down) -> int:
-    return 16 << 10 if isinstance(message, Start) else 128
-
-
-def _up_footprint(message: Up) -> int:
-    match message:
-        case Finished(rows=rows):
-            return 64 * len(rows)
-        case Spans(spans=spans):
-            return 32 * len(spans)
-        case Broken(text=text):
-            return 64 + 4 * len(text)
-        case Ready():
-            return 64
+    return Wire(sock, encode=_encode, decode=_decode_down)

@@ -125,17 +125,6 @@ def cancel(key: int, why: Error | None) -> Cancel:
     return Cancel(key) if why is None else Cancel(key, why.code, why.text[:TEXT_CHARS_MAX])
 
 
-def footprint(frame: Frame) -> int:
-    """About how many bytes a frame takes in a packet."""
-    if type(frame) is Data:
-        return 48 + len(frame.inline) + len(frame.meta)
-    if type(frame) is Open:
-        return 32 + len(frame.route) + len(frame.params)
-    if type(frame) is Error or type(frame) is Cancel:
-        return 48 + 4 * len(frame.text)
-    return 48 + (len(frame.usage) if type(frame) is End else 0)
-
-
 def link_wire(sock: socket.socket) -> Wire[Frame, Frame]:
     """Either end of a link."""
-    return Wire(sock, encode=encode, decode=decode, footprint=footprint)
+    return Wire(sock, encode=encode, decode=decode)

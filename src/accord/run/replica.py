@@ -71,6 +71,7 @@ class Replica:
         )
         self._links: dict[int, tuple[int, Wire[Frame, Frame]]] = {}
         self._wires: dict[int, Wire[Frame, Frame]] = {}
+        self._sources: dict[tuple[int, ...], frozenset[str]] = {}
         self._jobs: dict[int, Job] = {}
         self._rows: list[Row] = []
         self._served = 0
@@ -99,7 +100,10 @@ class Replica:
 
     def opened(self, job: NodeJob) -> None:
         """A request has reached this replica."""
-        sources = frozenset(self._edges[edge].source for edge in job.inputs)
+        edges = tuple(job.inputs)
+        sources = self._sources.get(edges)
+        if sources is None:
+            sources = self._sources[edges] = frozenset(self._edges[edge].source for edge in edges)
         self._jobs[job.rid] = Job(request_id=job.rid, params=_params(job.params), inputs=sources)
 
     def chunk(self, job: NodeJob, frame: Data, edge: int, release: Callable[[], None]) -> None:

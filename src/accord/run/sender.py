@@ -140,8 +140,11 @@ class Sender:
 
     def end(self, usage: bytes) -> None:
         """Ends the stream after all that waits has been sent."""
-        self.ending = usage
-        self.pump()
+        if self.waiting or self.state is not _OPEN:
+            self.ending = usage
+        else:
+            self.apply(_ON_END, End(self.key, self._seq + 1, usage))
+            self._settle()
 
     def fail(self, code: str, text: str, *, late: bool = False) -> None:
         """Ends the stream early, at once. `late`: because the request's deadline has passed."""

@@ -29,13 +29,11 @@ class Wire(Generic[S, R]):
         *,
         encode: Callable[[list[S]], bytes],
         decode: Callable[[memoryview], list[R]],
-        footprint: Callable[[S], int],
     ) -> None:
         sock.setblocking(False)
         self._sock = sock
         self._encode = encode
         self._decode = decode
-        self._footprint = footprint
         self._backlog: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._buffer = bytearray(_RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
@@ -98,22 +96,11 @@ class Wire(Generic[S, R]):
         self._sock.close()
 
     def _packets(self, messages: list[S]) -> list[bytes]:
-        if len(messages) < 8:
-            small = sum(map(self._footprint, messages)) <= PACKET_BYTES_MAX
-            if small:
-                return [self._encode(messages)]
-        packets: list[bytes] = []
-        batch: list[S] = []
-        size = 0
-        for message in messages:
-            cost = self._footprint(message)
-            if batch and size + cost > PACKET_BYTES_MAX:
-                packets.append(self._encode(batch))
-                batch, size = [], 0
-            batch.append(message)
-            size += cost
-        packets.append(self._encode(batch))
-        return packets
+        packet = self._encode(messages)
+        if len(packet) <= PACKET_BYTES_MAX or len(messages) == 1:
+            return [packet]
+        half = len(messages) // 2
+        return self._packets(messages[:half]) + self._packets(messages[half:])
 
     def _try(self, packet: bytes, fds: tuple[int, ...]) -> bool:
         try:
