@@ -3,7 +3,7 @@
 The link: arena, streams, credit and socket of the runtime; from the call that sends until the last byte was
 read, in place, by the other process. The reference, in turn with the link: one memcpy into warm memory of the
 kernel's ordinary pages, as the arena has, and one read of it, in one process. Ratios are of medians; those of
-minima, and those against a copy into huge pages, which shared memory seldom gets, are reported too.
+minima, against a copy into huge pages, and against a bare hand-over without any protocol, are reported too.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from _bare import Bare, bare
 from _figures import Figure, write
 from _link_peers import SGLANG_OMNI, VLLM_OMNI, PeerTimes, ask
 from _pair import Pair, pair, read
@@ -35,11 +36,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """All rounds of one size: the link, a copy into ordinary pages, a copy into huge ones."""
+    """All rounds of one size: the link, a copy into ordinary pages, one into huge ones, a bare hand-over."""
 
     link: tuple[Sample, ...]
     reference: tuple[Sample, ...]
     huge: tuple[Sample, ...]
+    bare: tuple[Sample, ...]
 
 
 def main() -> None:
@@ -49,12 +51,15 @@ def main() -> None:
     peers = arguments.parse_args().peers
     times = ask(peers, SIZES_MIB) if peers else ()
     with pair(2 * max(SIZES_MIB) * MIB) as link:
-        measured = {size: _measure(link, size) for size in SIZES_MIB}
+        measured = {}
+        for size in SIZES_MIB:
+            with bare(size * MIB) as floor:
+                measured[size] = _measure(link, floor, size)
     figures = [figure for size in SIZES_MIB for figure in _figures(size, measured[size], times)]
     write("link", figures)
 
 
-def _measure(link: Pair, size_mib: int) -> Measured:
+def _measure(link: Pair, floor: Bare, size_mib: int) -> Measured:
     source = np.random.default_rng(size_mib).integers(0, 1 << 40, size_mib * MIB // 8, dtype=np.uint64)
     payload, wanted = source.data.cast("B"), read(source)
     ordinary, huge = (_memory(size_mib * MIB, advice) for advice in (mmap.MADV_NOHUGEPAGE, mmap.MADV_HUGEPAGE))
@@ -62,14 +67,15 @@ def _measure(link: Pair, size_mib: int) -> Measured:
         lambda: _passed(link, payload, wanted),
         lambda: _copied(payload, ordinary, wanted),
         lambda: _copied(payload, huge, wanted),
+        lambda: _handed(floor, payload, wanted),
     ]
-    rounds: list[list[Sample]] = [[], [], []]
+    rounds: list[list[Sample]] = [[] for _ in ways]
     for number in range(ROUNDS[size_mib] + WARM_UP):
         # Each way comes first in turn, so that none always finds the caches as the same other one left them.
-        for way in (0, 1, 2) if number % 2 else (2, 1, 0):
+        for way in (0, 1, 2, 3) if number % 2 else (3, 2, 1, 0):
             rounds[way].append(ways[way]())
-    link_rounds, reference, huge_rounds = (tuple(samples[WARM_UP:]) for samples in rounds)
-    return Measured(link=link_rounds, reference=reference, huge=huge_rounds)
+    link_rounds, reference, huge_rounds, bare_rounds = (tuple(samples[WARM_UP:]) for samples in rounds)
+    return Measured(link=link_rounds, reference=reference, huge=huge_rounds, bare=bare_rounds)
 
 
 def _memory(size_bytes: int, advice: int) -> memoryview:
@@ -98,6 +104,13 @@ def _passed(link: Pair, payload: memoryview, wanted: int) -> Sample:
     return Sample(wall_ns=answer.read_ns - began_ns, cpu_ns=cpu_ns)
 
 
+def _handed(floor: Bare, payload: memoryview, wanted: int) -> Sample:
+    began_ns = time.monotonic_ns()
+    total, read_ns = floor.pass_on(payload)
+    _check(total, wanted)
+    return Sample(wall_ns=read_ns - began_ns, cpu_ns=0)
+
+
 def _check(total: int, wanted: int) -> None:
     if total != wanted:
         raise ValueError(f"a payload with the sum {wanted} arrived with {total}")
@@ -110,11 +123,14 @@ def _figures(size: int, measured: Measured, peers: tuple[PeerTimes, ...]) -> lis
     cpu = {row.peer: row.cpu_ns / reference_cpu_ns for row in peers if row.size_mib == size}
     ratio, cpu_ratio = statistics.median(link) / reference_ns, _cpu_ns(measured.link) / reference_cpu_ns
     huge_ns = statistics.median(sample.wall_ns for sample in measured.huge)
+    bare_ns = statistics.median(sample.wall_ns for sample in measured.bare)
     return [
         _ratio(f"{size} MiB ratio", ratio, bar=BARS[size], peer=(VLLM_OMNI, wall.get(VLLM_OMNI))),
         _ratio(f"{size} MiB ratio beside sglang-omni", ratio, peer=(SGLANG_OMNI, wall.get(SGLANG_OMNI))),
         _ratio(f"{size} MiB ratio of minima", min(link) / min(reference)),
         _ratio(f"{size} MiB ratio to huge pages", statistics.median(link) / huge_ns),
+        _ratio(f"{size} MiB ratio to a bare hand-over", statistics.median(link) / bare_ns),
+        _ratio(f"{size} MiB bare hand-over ratio", bare_ns / reference_ns),
         _ratio(f"{size} MiB cpu ratio", cpu_ratio, peer=(VLLM_OMNI, cpu.get(VLLM_OMNI))),
         _ratio(f"{size} MiB cpu ratio beside sglang-omni", cpu_ratio, peer=(SGLANG_OMNI, cpu.get(SGLANG_OMNI))),
         Figure(name=f"{size} MiB", value=statistics.median(link) / 1e6, unit="ms", better="lower"),

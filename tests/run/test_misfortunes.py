@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
@@ -40,16 +41,17 @@ class Station:
 
     def __init__(self, node_id: int) -> None:
         self.told: list[object] = []
+        self.memory = PretendedMemory()
         self.node = Node(
-            node_id=node_id, edges=EDGES, memory=PretendedMemory(), owner=self, clock=lambda: 1, accepts=node_id > 0
+            node_id=node_id, edges=EDGES, memory=self.memory, owner=self, clock=lambda: 1, accepts=node_id > 0
         )
 
     def opened(self, job: NodeJob) -> None:
         self.told.append("opened")
 
-    def chunk(self, job: NodeJob, frame: Data, edge: int, release: object) -> None:
+    def chunk(self, job: NodeJob, frame: Data, edge: int, release: Callable[[], None]) -> None:
         self.told.append(bytes(self.node.view(job.inputs[edge].peer, frame)))
-        release()  # type: ignore[operator]
+        release()
 
     def input_ended(self, job: NodeJob, edge: int, usage: bytes) -> None:
         self.told.append(f"ended {edge}")
@@ -70,7 +72,7 @@ def _three() -> list[Station]:
     for station in stations:
         for other in stations:
             if station is not other:
-                station.node.connect(other.node.node_id, other.node.memory)
+                station.node.connect(other.node.node_id, other.memory)
     return stations
 
 
@@ -97,7 +99,7 @@ def test_a_stage_that_is_done_early_lets_the_others_finish() -> None:
     assert door.told == ["opened", b"answer", "ended 3", "closed"]
     assert [station.told[-1] for station in stations] == ["closed"] * 3
     assert not any(isinstance(item, ErrorCode) for station in stations for item in station.told)
-    assert all(station.node.memory.used == 0 for station in stations)
+    assert all(station.memory.used == 0 for station in stations)
 
 
 def test_a_failure_is_told_as_what_it_is_whichever_way_it_comes() -> None:

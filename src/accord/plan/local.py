@@ -63,10 +63,14 @@ def _stage_plan(question: Question, choice: Choice, stage: Stage, *, active: int
 
 
 def _admission(question: Question, choice: Choice, *, active: int) -> AdmissionLimits:
-    """A request may wait as long as its objectives leave, and only as many as are served in that time."""
+    """A request may wait as long as its objectives leave, and only as many as are served in that time.
+
+    A whole batch may end, and be followed, in one moment: there is always room for that many. Who would wait too
+    long is refused by the runtime's estimate, however short the queue.
+    """
     wait_s = min((_wait_s(question, choice, item) for item in question.intent.objectives), default=_WAIT_S_USUAL)
     served = choice.capacity_rps * wait_s
-    queue_max = _QUEUE_MAX if served >= _QUEUE_MAX else max(1, int(served))
+    queue_max = _QUEUE_MAX if served >= _QUEUE_MAX else max(active, int(served))
     return AdmissionLimits(active_max=active, queue_max=queue_max, queue_s_max=round(wait_s, 3))
 
 
