@@ -71,8 +71,10 @@ def demo(*, intent: Path | None, overrides: tuple[str, ...], spoken: Path | None
 
 def _command() -> str:
     """How this command was called, so that the next line can be pasted."""
-    called = Path(sys.argv[0])
-    return str(called) if called.name == "accord" else "accord"
+    called, here = Path(sys.argv[0]), Path.cwd()
+    if called.name != "accord":
+        return "accord"
+    return str(called.relative_to(here) if called.is_relative_to(here) else called)
 
 
 def _intent(path: Path | None, overrides: tuple[str, ...]) -> Intent:
