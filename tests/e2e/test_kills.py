@@ -103,8 +103,9 @@ def test_health_says_which_stage_is_away(service):
     seen = []
 
     def look():
+        replica = service.replicas().get("vision")
         seen.append(service.get("/healthz"))
-        return seen[-1][0] == 200 and service.replicas()["vision"]["pid"] != old["pid"]
+        return replica is not None and replica["pid"] != old["pid"] and replica["health"] == "ready"
 
     until(look, limit_s=START_S_MAX, what="vision is back")
     away = [body for status, body in seen if status == 503]

@@ -191,16 +191,12 @@ class Receiver:
     def _give_back(self, _: Data | End | Error | None) -> None:
         self._node.emit(self.peer, Credit(self.key, self._received))
 
-    def _nothing(self, _: Data | End | Error | None) -> None:
-        """The stream as such has nothing to do; its node acts on what it sees, or nobody needs to."""
 
-
+# TELL_OPEN and DISCARD need nothing done here: the node has seen the frame, and nobody reads the payload.
 _RECV_ACTIONS: dict[RecvAction, Callable[[Receiver, Data | End | Error | None], None]] = {
-    RecvAction.TELL_OPEN: Receiver._nothing,
     RecvAction.DELIVER: Receiver._deliver,
     RecvAction.TELL_END: Receiver._tell_end,
     RecvAction.TELL_ERROR: Receiver._tell_end,
-    RecvAction.DISCARD: Receiver._nothing,
     RecvAction.DROP: Receiver._drop,
     RecvAction.SEND_CANCEL: Receiver._send_cancel,
     RecvAction.SEND_ACK: Receiver._send_ack,
@@ -209,6 +205,8 @@ _RECV_ACTIONS: dict[RecvAction, Callable[[Receiver, Data | End | Error | None], 
     RecvAction.GIVE_BACK: Receiver._give_back,
 }
 _RECV_STEPS = tuple(
-    tuple((state, tuple(_RECV_ACTIONS[action] for action in actions)) for state, actions in row)
+    tuple(
+        (state, tuple(_RECV_ACTIONS[action] for action in actions if action in _RECV_ACTIONS)) for state, actions in row
+    )
     for row in (tuple(RECEIVER[s][e] for e in RecvEvent) for s in RecvState)
 )
