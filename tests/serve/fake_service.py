@@ -15,7 +15,7 @@ from accord.run.payloads import PCM_RATE_HZ, PcmMeta
 from accord.terms.errors import AccordError
 from accord.terms.graph import Payload, StageGraph
 from accord.terms.intent import Metric, Objective
-from accord.terms.request import Done, ErrorCode, Event, Failed, FinishReason, Output, Request, StageSpan, Usage
+from accord.terms.request import Done, ErrorCode, Event, Failed, FinishReason, Output, Request, Usage
 from accord.terms.status import Activity, Health, ObjectiveStatus, ReplicaStatus, ServiceStatus, Totals
 
 
@@ -93,10 +93,7 @@ class FakeTicket:
                         if isinstance(event, Failed):
                             return
         self.produced += 1
-        span = StageSpan(
-            stage="language", replica=0, opened_ns=1, first_input_ns=2, first_output_ns=3, ended_ns=4, busy_ns=2
-        )
-        await self._ready.put(Done(usage=self._script.usage, spans=(span,)))
+        await self._ready.put(Done(usage=self._script.usage))
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         ended = False

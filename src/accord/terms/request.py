@@ -103,7 +103,6 @@ class Done:
     """The request ended well."""
 
     usage: Usage
-    spans: tuple[StageSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
