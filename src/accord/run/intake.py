@@ -1,16 +1,19 @@
-"""What must hold before a request or a graph is taken in.
+"""What must hold before a request, a graph or a stage's plan is taken in.
 
-In: a `Request` or a `StageGraph`. Out: nothing, or BadInput with field, value and fix. Invariant: what passes
-here can be put on the wire: its numbers into frames, its params into one, its parts into the door's arena.
+In: a `Request`, a `StageGraph`, a `StagePlan`. Out: what travels, or BadInput with field, value and fix.
+Invariant: what passes here can be put on the wire: its numbers into frames, its parts into the door's arena.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import msgspec
 
 from accord.run.frames import EDGES_MAX, PARAMS_BYTES_MAX
-from accord.terms.errors import BadInput
+from accord.run.ports import EngineSpec
+from accord.terms.errors import BadInput, BrokenEdge
 from accord.terms.graph import StageGraph
+from accord.terms.plan import StagePlan
 from accord.terms.request import Params, Request
 
 DEADLINE_S_MAX = 7 * 86_400.0
@@ -64,3 +67,22 @@ def check_graph(graph: StageGraph) -> None:
             problem=f"at most {EDGES_MAX} can be run",
             fix="join stages, or drop edges that nobody reads",
         )
+
+
+def engine_spec(
+    item: StagePlan, assets: Mapping[str, str], options: Mapping[str, str], deterministic: bool
+) -> EngineSpec:
+    """What an engine needs to load; `assets` maps weight packages to folders. BrokenEdge if one is missing."""
+    missing = [name for name in item.assets if name not in assets]
+    if missing:
+        raise BrokenEdge(f"stages.{item.stage}: weights {missing} are not here; fetch them first")
+    return EngineSpec(
+        engine=item.engine,
+        stage=item.stage,
+        threads=item.threads,
+        batch_max=item.batch_max,
+        memory_bytes=item.memory_bytes,
+        assets=tuple((name, assets[name]) for name in item.assets),
+        options=(*item.options, *options.items()),
+        deterministic=deterministic,
+    )

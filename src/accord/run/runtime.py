@@ -20,8 +20,7 @@ from accord.run.arena import Arena, ArenaReader
 from accord.run.control import Finished
 from accord.run.door import Door
 from accord.run.gauges import Gauges
-from accord.run.intake import check_graph, check_request, encode_params
-from accord.run.ports import EngineSpec
+from accord.run.intake import check_graph, check_request, encode_params, engine_spec
 from accord.run.process import Child
 from accord.run.readings import replica_status, request_trace
 from accord.run.routing import DOOR_NODE, Router
@@ -29,8 +28,8 @@ from accord.run.supervisor import Launch as StageLaunch
 from accord.run.supervisor import Supervisor
 from accord.run.ticket import Launch, LiveTicket
 from accord.run.timeline import RequestTrace, chrome_trace
-from accord.terms.errors import BadInput, BrokenEdge, Overloaded
-from accord.terms.plan import Plan, StagePlan
+from accord.terms.errors import BadInput, Overloaded
+from accord.terms.plan import Plan
 from accord.terms.request import Done, ErrorCode, Failed, Request, Usage
 from accord.terms.status import Health, ServiceStatus
 
@@ -56,7 +55,7 @@ class Runtime:
         check_graph(plan.graph)
         self.plan = plan
         self._specs = {
-            item.stage: _spec(item, assets, (options or {}).get(item.stage, {}), plan.deterministic)
+            item.stage: engine_spec(item, assets, (options or {}).get(item.stage, {}), plan.deterministic)
             for item in plan.stages
         }
         self._progress = progress
@@ -247,8 +246,10 @@ class Runtime:
             ticket.start_over()
             self._gauges.replayed += 1
             self._keep(asyncio.get_running_loop().create_task(self._relaunch(ticket, launch)))
-            return
-        self._finish(ticket, Failed(code=code, text=text))
+        elif code is ErrorCode.REPLICA_LOST:
+            self._keep(asyncio.get_running_loop().create_task(self._tell_loss(ticket, launch)))
+        else:
+            self._finish(ticket, Failed(code=code, text=text))
 
     def left_door(self, rid: int) -> None:
         """Nothing is left at the door."""
@@ -281,17 +282,30 @@ class Runtime:
             self._launch(ticket)
 
     async def _await_launch(self, ticket: LiveTicket, lost: Launch) -> None:
-        # A peer may tell of a death before the supervisor has seen it: the next route must not lead there.
+        await self._dead_stages(lost)  # the next route must not lead there
+        try:
+            await self._await_replicas(ticket)
+        except Overloaded as error:
+            self._finish(ticket, Failed(code=ErrorCode.REPLICA_LOST, text=str(error)))
+
+    async def _tell_loss(self, ticket: LiveTicket, lost: Launch) -> None:
+        self._replays.add(ticket)  # so that closing ends it
+        try:
+            stages = ", ".join(await self._dead_stages(lost)) or "a stage"
+        finally:
+            self._replays.discard(ticket)
+        text = f"the replica of {stages} that worked on this request died; it is being restarted: ask again"
+        self._finish(ticket, Failed(code=ErrorCode.REPLICA_LOST, text=text))
+
+    async def _dead_stages(self, lost: Launch) -> list[str]:
+        # A peer may tell of a death before the supervisor has seen it.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_DEATH_SEEN_S):
                 while all(self._router.knows(node) for node in lost.route_nodes):
                     waiter = asyncio.get_running_loop().create_future()
                     self._load_fell.append(waiter)
                     await waiter
-        try:
-            await self._await_replicas(ticket)
-        except Overloaded as error:
-            self._finish(ticket, Failed(code=ErrorCode.REPLICA_LOST, text=str(error)))
+        return sorted({self._places[node][0] for node in lost.route_nodes if not self._router.knows(node)})
 
     async def _await_replicas(self, ticket: LiveTicket) -> None:
         passed_s = (time.monotonic_ns() - ticket.arrived_ns) / 1e9
@@ -367,22 +381,6 @@ class Runtime:
         await self._supervisor.stop()
         self._door.close()
         os.close(self._door_arena_fd)
-
-
-def _spec(item: StagePlan, assets: Mapping[str, str], options: Mapping[str, str], deterministic: bool) -> EngineSpec:
-    missing = [name for name in item.assets if name not in assets]
-    if missing:
-        raise BrokenEdge(f"stages.{item.stage}: weights {missing} are not here; fetch them first")
-    return EngineSpec(
-        engine=item.engine,
-        stage=item.stage,
-        threads=item.threads,
-        batch_max=item.batch_max,
-        memory_bytes=item.memory_bytes,
-        assets=tuple((name, assets[name]) for name in item.assets),
-        options=(*item.options, *options.items()),
-        deterministic=deterministic,
-    )
 
 
 def _wake(waiters: list[asyncio.Future[None]]) -> list[asyncio.Future[None]]:
