@@ -31,7 +31,9 @@ def sound_s(data: bytes) -> float:
         return float(soundfile.info(io.BytesIO(data)).duration)
     except (soundfile.LibsndfileError, RuntimeError) as error:
         fix = "use a WAV, FLAC, OGG or MP3 file"
-        raise BadInput(field="--question", value=f"{len(data)} bytes", problem=str(error), fix=fix) from error
+        raise BadInput(
+            field="--question", value=f"{len(data)} bytes", problem="no recording can be read from it", fix=fix
+        ) from error
 
 
 def save_bytes(path: Path, data: bytes) -> None:
