@@ -196,17 +196,27 @@ def test_a_shared_beginning_is_computed_once() -> None:
     assert shared in starts
 
 
-@pytest.mark.parametrize(("text", "size", "field"), [("x" * 95, 1, "messages"), ("x" * 60, 60, "max_tokens")])
-def test_what_is_longer_than_the_context_is_refused_by_name(text: str, size: int, field: str) -> None:
+def test_a_prompt_longer_than_the_context_is_refused_by_name() -> None:
     world, model = fake_world(SHAPE)
-    request_id = world.ask(text, Params(max_tokens=size))
+    request_id = world.ask("x" * 95, Params(max_tokens=1))
     world.run()
     ending = world.jobs[request_id].ending
     assert isinstance(ending, JobFailed)
     assert ending.code is ErrorCode.BAD_INPUT
-    assert ending.text.startswith(f"{field}: ")
+    assert ending.text.startswith("messages: ")
     assert "96" in ending.text
     assert not model.steps
+
+
+def test_an_answer_ends_with_the_context() -> None:
+    world, _ = fake_world(SHAPE)
+    request_id = world.ask("x" * 60, Params(max_tokens=10**8))
+    world.run()
+    ending = world.jobs[request_id].ending
+    assert isinstance(ending, JobDone)
+    assert ending.usage is not None
+    assert ending.usage.prompt_tokens + ending.usage.completion_tokens == SHAPE.context_tokens
+    assert ending.usage.finish_reason is FinishReason.LENGTH
 
 
 def test_usage_counts_tokens_and_says_why_it_ended() -> None:

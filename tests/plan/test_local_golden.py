@@ -4,6 +4,8 @@ The usual request: 4 s of audio, a prompt of 48 tokens, an answer of 64, a first
 speech a token. The spoken question is 60% of requests, so it decides p50 and p99 alike.
 """
 
+import re
+
 import pytest
 
 from accord.compile import compile_intent
@@ -113,3 +115,22 @@ def test_less_memory_means_smaller_batches_first():
 
 def test_what_is_not_known_is_no_limit():
     assert isinstance(compiled(machine=Machine()), Plan)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("objectives.ttft_p99=215ms", "workload.inputs.audio=0.2", "workload.input_tokens={p50: 60, p99: 400}"),
+        ("objectives.latency_p99=1s", "workload.output_tokens={p50: 80, p99: 300}"),
+        ("workload.rate_rps=4", "workload.output_tokens={p50: 80, p99: 300}"),
+    ],
+)
+def test_every_way_out_leads_out(overrides):
+    """What a refusal tells to write is written, and planned."""
+    refusal = compiled(*overrides)
+    assert isinstance(refusal, Refusal)
+    ways = [way for way in refusal.fix if way.startswith(("objectives.", "workload."))]
+    assert ways
+    for way in ways:
+        field, value = re.split(r" (?:<=|>=|=) ", way, maxsplit=1)
+        assert isinstance(compiled(*overrides, f"{field}={value}"), Plan), way

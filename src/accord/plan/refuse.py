@@ -23,7 +23,7 @@ from accord.plan.choose import BATCHES, BUSY_MAX, MEMORY_SHARE, allowed, best, m
 from accord.plan.predict import busy_s, predicted, spent
 from accord.plan.question import Question, mean_amounts, share_in
 from accord.terms import units
-from accord.terms.intent import Metric, Objective
+from accord.terms.intent import Metric, Objective, Spread
 from accord.terms.refusal import Refusal
 from accord.terms.speed import StageSpeed
 
@@ -162,24 +162,26 @@ def _fewer(question: Question) -> Iterator[_Way]:
 
 
 def _shorter_answers(question: Question) -> Iterator[_Way]:
-    usual = question.intent.workload.output_tokens
-    tokens = usual.p50 if usual else question.model.shape.output_tokens
-    yield from _shorter(question, "output_tokens", tokens, with_answers)
+    usual = question.model.shape.output_tokens
+    known = question.intent.workload.output_tokens or Spread(p50=usual, p99=usual)
+    yield from _shorter(question, "output_tokens", known, with_answers)
 
 
 def _shorter_prompts(question: Question) -> Iterator[_Way]:
-    usual = question.intent.workload.input_tokens
-    tokens = usual.p50 if usual else question.model.shape.prompt_tokens
-    yield from _shorter(question, "input_tokens", tokens, with_prompts)
+    usual = question.model.shape.prompt_tokens
+    known = question.intent.workload.input_tokens or Spread(p50=usual, p99=usual)
+    yield from _shorter(question, "input_tokens", known, with_prompts)
 
 
 def _shorter(
-    question: Question, field: str, tokens: float, scaled: Callable[[Question, float], Question]
+    question: Question, field: str, known: Spread, scaled: Callable[[Question, float], Question]
 ) -> Iterator[_Way]:
-    factor = _largest(lambda tried: best(scaled(question, tried)) is not None, low=1 / tokens, high=1.0)
-    fewer = int(factor * tokens)
+    # Both ends of the distribution shrink alike, and both are named: a tail objective is bound by the upper one.
+    factor = _largest(lambda tried: best(scaled(question, tried)) is not None, low=1 / known.p50, high=1.0)
+    fewer = int(factor * known.p50)
     if fewer > 1:
-        yield f"workload.{field}.p50 <= {fewer}", lambda asked: scaled(asked, fewer / tokens)
+        words = f"workload.{field} = {{p50: {fewer}, p99: {int(fewer / known.p50 * known.p99)}}}"
+        yield words, lambda asked: scaled(asked, fewer / known.p50)
 
 
 def _largest(holds: Callable[[float], bool], *, low: float, high: float) -> float:

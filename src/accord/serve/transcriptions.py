@@ -23,7 +23,7 @@ from accord.serve.parse import convert_form
 from accord.serve.problems import Turned, problem_of_failed, refused, utf8, wrong_model
 from accord.serve.relay import Events, Wire, gather, submitted
 from accord.terms.errors import BadInput
-from accord.terms.request import Done, Failed, Output, Params, Part, Request, Usage
+from accord.terms.request import Done, Failed, Output, Params, Part, Request
 
 _FIELDS_MAX = 32
 _FIELD_BYTES_MAX = 64 << 10
@@ -58,16 +58,8 @@ class _Delta(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "transcript.text.delta"
 
 
-class _Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    type: str = "tokens"
-
-
 class _End(msgspec.Struct, frozen=True, kw_only=True):
-    text: str
-    usage: _Tokens
+    text: str  # no usage: OpenAI's event knows only tokens, and sound is counted in seconds
     type: str = "transcript.text.done"
 
 
@@ -193,18 +185,10 @@ async def _stream(request: web.Request, events: Events) -> web.StreamResponse:
                 if pieces[-1]:
                     await wire.event(msgspec.json.encode(_Delta(delta=pieces[-1])))
             case Done():
-                await wire.event(msgspec.json.encode(_End(text="".join(pieces), usage=_tokens(event.usage))))
+                await wire.event(msgspec.json.encode(_End(text="".join(pieces))))
             case Failed():
                 problem = problem_of_failed(event)
                 exchange.outcome = problem.outcome
                 await wire.error(problem)
     await wire.close()
     return response
-
-
-def _tokens(usage: Usage) -> _Tokens:
-    return _Tokens(
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-    )

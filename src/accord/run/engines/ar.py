@@ -8,7 +8,9 @@ arrival; those that prefill take turns. Tokens depend on the request alone as fa
 
 from collections import deque
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from accord.run.engines.ar_kv import KvPool
 from accord.run.engines.ar_model import Logits, Row, TextCodec, TokenModel, Turn
@@ -139,15 +141,12 @@ class ArEngine:
         tokens = self._codec.encode(turns)
         if len(tokens) >= limit:
             raise _too_long(str(len(tokens)), limit)
-        if not 1 <= params.max_tokens <= limit - len(tokens):
-            raise BadInput(
-                field="max_tokens",
-                value=params.max_tokens,
-                problem=f"with {len(tokens)} prompt tokens the context of {limit} leaves {limit - len(tokens)}",
-                fix=f"ask for 1 to {limit - len(tokens)}, or shorten messages",
-            )
+        if params.max_tokens < 1:
+            raise BadInput(field="max_tokens", value=params.max_tokens, problem="no answer", fix="ask for 1 or more")
+        # An answer can't be longer than what the context leaves; one that gets there ends with `length`.
+        params = replace(params, max_tokens=min(params.max_tokens, limit - len(tokens)))
         return _Answer(
-            job=inbox.job,
+            job=msgspec.structs.replace(inbox.job, params=params),
             tokens=tokens,
             prompt_tokens=len(tokens),
             sampler=Sampler(params),
