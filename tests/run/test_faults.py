@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from accord.run import supervisor
+from accord.run.ports import Ticket
 from accord.run.runtime import Runtime
 from accord.terms.errors import BadInput, BrokenEdge, Overloaded
 from accord.terms.plan import AdmissionLimits
@@ -53,8 +54,8 @@ async def test_kill_in_mid_stream_tells_that_request_and_spares_the_others() -> 
         assert all(isinstance(first, Output) for first in firsts)
         kill(runtime, "second")
 
-        async def rest(ticket: object) -> Done | Failed:
-            events = [event async for event in ticket]  # type: ignore[attr-defined]
+        async def rest(ticket: Ticket) -> Done | Failed:
+            events = [event async for event in ticket]
             end = events[-1]
             assert isinstance(end, Done | Failed)
             if isinstance(end, Done):

@@ -8,10 +8,13 @@ state their length in a header at the front, so theirs come in one piece from `f
 import io
 import struct
 from enum import StrEnum
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from accord.run.payloads import PCM_RATE_HZ
 from accord.terms.errors import BadInput, BrokenEdge
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 # The names of OpenAI's voices. The embedded model has one voice, and answers to all of them.
 VOICES = (
@@ -143,8 +146,8 @@ class _Sink(io.RawIOBase):
         self._at = 0
         self._kept = bytearray()
 
-    def write(self, data: object, /) -> int:
-        piece = bytes(memoryview(data))  # type: ignore[arg-type]
+    def write(self, data: "ReadableBuffer", /) -> int:
+        piece = bytes(memoryview(data))
         offset = self._at - self._start
         if offset >= 0:  # what has been sent can't be rewritten
             self._kept[offset : offset + len(piece)] = piece
