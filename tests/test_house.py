@@ -26,7 +26,7 @@ LOWER = ("terms", "models", "estimate", "plan", "place", "simulate", "render", "
 STORY = ("compile", "operate", "explain")
 ROOMS: dict[str, tuple[str, ...]] = {
     "terms": (),
-    "models": ("terms",),
+    "models": ("terms", "estimate"),
     "estimate": ("terms",),
     "plan": ("terms", "estimate"),
     "place": ("terms",),

@@ -48,8 +48,8 @@ def trials(payload: Payload, spectrum: tuple[Piece, ...]) -> tuple[Trial, ...]:
             return (Trial(name="say", pieces=(_piece(payload, _SAY.encode()),), keep_output=True),)
         case Payload.SPECTRUM:
             return (Trial(name="sound", pieces=spectrum),)
-        case Payload.PCM:
-            raise BrokenEdge("profile: no stage that takes sound samples is known; add its trial to this table")
+        case _:
+            raise BrokenEdge(f"profile: no stage that takes {payload} is known; add its trial to this table")
 
 
 def audio_s(results: Mapping[str, Result]) -> float:
@@ -74,7 +74,7 @@ def costs(payload: Payload, results: Mapping[str, Result], *, spoken_s: float) -
             return (Cost(quantity=Quantity.PICTURE, alone_s=each, shared_s=each),), work
         case Payload.PROMPT:
             return _ar_costs(results["decode"], results["crowd"])
-        case Payload.TEXT | Payload.SPECTRUM | Payload.PCM:
+        case _:
             (result,) = results.values()
             each, spread = _fastest(result, lambda run: run.total_s)
             unit_s = each / max(spoken_s, 0.1)

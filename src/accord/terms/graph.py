@@ -41,6 +41,13 @@ class Payload(StrEnum):
     IMAGE = "image"  # one encoded file (PNG, JPEG, WebP)
     SPECTRUM = "spectrum"  # float32 tensors of an acoustic model, one clause
     PCM = "pcm"  # signed 16-bit little-endian mono samples
+    FEATURES = "features"  # mel frames, patches of pixels: what an encoder reads
+    TOKENS = "tokens"  # token ids
+    HIDDEN = "hidden"  # hidden states, or embeddings that take their place
+    CODES = "codes"  # frames of a neural codec
+    LATENT = "latent"  # what a denoiser refines and a VAE decodes
+    PIXELS = "pixels"  # pictures or video frames, decoded
+    ACTIONS = "actions"  # chunks of a robot's actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
