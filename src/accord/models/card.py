@@ -152,6 +152,12 @@ class Card:
         self._subs.append(below)
         return below
 
+    def given(self, **values: Json) -> "Card":
+        """The same mapping with some values put in; what is read there counts as read here."""
+        view = Card({**self._values, **values}, path=self._path)
+        view._read, view._subs = self._read, self._subs
+        return view
+
     def divides(self, key: str, whole: int, part: int, *, by: str) -> None:
         """BadInput unless `part` (of key `by`) divides `whole` (of `key`)."""
         if whole % part:

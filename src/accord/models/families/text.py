@@ -1,0 +1,69 @@
+"""The language model inside a composed model, whichever family it comes from.
+
+In: a nested `text_config`. Out: its `Parts`, or `Text` with its width and context, too. Invariant: its shapes come
+from the family whose row names its `model_type`; none are repeated here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from accord.models.card import Card
+from accord.models.families.table import FAMILIES, Family
+from accord.models.parts.parts import Parts
+from accord.terms.architecture import Constraint, Unit
+
+DECODER = "decoder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A decoder that other stages feed: `hidden` is the width of what takes a token's place."""
+
+    parts: Parts
+    hidden: int
+    context_max: int | None
+    constraints: tuple[Constraint, ...]
+    remarks: tuple[str, ...]
+
+
+def text_parts(card: Card, *, kind: str | None = None, tied: bool | None = None) -> Parts:
+    """Embedding, layers, norm and logits of one `text_config`; see `text_of`."""
+    return text_of(card, kind=kind, tied=tied).parts
+
+
+def text_of(card: Card, *, kind: str | None = None, tied: bool | None = None) -> Text:
+    """The decoder of one `text_config`. `kind` stands in for a `model_type` that the mapping leaves out.
+
+    `tied` overrides `tie_word_embeddings`, for families whose composed card decides about the head.
+    """
+    named = card.word("model_type", kind)
+    own = card.given(model_type=ALIKE.get(named, named))
+    if tied is not None:
+        own = own.given(tie_word_embeddings=tied)
+    built = _family(own).load()(own, named)
+    needs = next(item for item in built.needs if item.unit is Unit.TOKEN)
+    return Text(
+        parts=Parts(tensors=needs.tensors, operators=needs.operators, cache=needs.cache),
+        hidden=own.size("hidden_size"),
+        context_max=built.context_max,
+        constraints=needs.constraints,
+        remarks=built.remarks,
+    )
+
+
+# Decoders of composed models that are another family's to the last weight; only rotary positions differ.
+ALIKE: Mapping[str, str] = {
+    "qwen2_vl_text": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen3_vl_text": "qwen3",
+    "qwen3_vl_moe_text": "qwen3_moe",
+}
+
+
+def _family(card: Card) -> Family:
+    kind = card.word("model_type")
+    for family in FAMILIES:
+        if kind in family.model_types:
+            return family
+    known = sorted(name for family in FAMILIES for name in family.model_types)
+    card.wrong("model_type", problem="no family knows this architecture", fix=f"known here: {', '.join(known)}")
