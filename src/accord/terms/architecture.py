@@ -81,12 +81,26 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAs:
+    """Tensors of this name, in these layers (empty: in all), are stored so, whatever `Tensor.quantizable` says."""
+
+    tensor: str
+    layers: tuple[int, ...] = ()
+    quantization: Quantization = Quantization.NONE
+    group: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """How the published weights are stored. `plain` names what stays unquantized, as glob patterns of tensor names."""
+    """How the published weights are stored: matrices that allow it in `quantization`, save for the `exceptions`.
+
+    `group`: how many values share a scale, where it isn't the format's own. `scale_bits`: likewise (with a zero point).
+    """
 
     quantization: Quantization = Quantization.NONE
     group: int | None = None
-    plain: tuple[str, ...] = ()
+    scale_bits: int | None = None
+    exceptions: tuple[StoredAs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
