@@ -66,7 +66,7 @@ class Needs:
     @property
     def parameters(self) -> int:
         """Parameters held by this stage."""
-        return sum(tensor.parameters for tensor in self.tensors)
+        return sum(tensor.parameters for tensor in self.tensors if not tensor.buffer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

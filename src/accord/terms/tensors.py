@@ -92,6 +92,7 @@ class Tensor:
     A vector has one column. `layers` is empty for what stands outside the layers (then there are `copies`).
     `pieces` is how many indivisible parts the divided side has (heads, KV heads, features). `inner` is how one
     expert is divided where experts aren't dealt out. `quantizable`: quantized releases store it in their format.
+    `buffer`: stored with the weights and counted in bytes, but not a parameter (balancing scores, routing tables).
     """
 
     name: str
@@ -104,6 +105,7 @@ class Tensor:
     inner: Split = Split.NONE
     pieces: int = 1
     quantizable: bool = False
+    buffer: bool = False
     dtype: Dtype = Dtype.BF16
 
     @property

@@ -63,7 +63,7 @@ def experts(
         return NOTHING
     router = linear(f"{name}.router", hidden, count, layers, part=Part.ROUTER, quantizable=False, bias=router_bias)
     if correction:
-        router += vector(f"{name}.correction", count, layers, part=Part.ROUTER, dtype=router_dtype)
+        router += vector(f"{name}.correction", count, layers, part=Part.ROUTER, dtype=router_dtype, buffer=True)
     up, down = Split.ROWS, Split.COLUMNS
     sides = [("up", width, hidden, up), ("down", hidden, width, down)]
     if with_gate:

@@ -87,12 +87,21 @@ def vector(
     part: Part = Part.LAYER,
     dtype: Dtype = Dtype.BF16,
     copies: int = 1,
+    buffer: bool = False,
 ) -> Parts:
     """A bias, a scale, a sink: values without a matrix multiply."""
     if not size:
         return NOTHING
     made = Tensor(
-        name=name, part=part, rows=size, layers=layers, split=split, pieces=pieces, dtype=dtype, copies=copies
+        name=name,
+        part=part,
+        rows=size,
+        layers=layers,
+        split=split,
+        pieces=pieces,
+        dtype=dtype,
+        copies=copies,
+        buffer=buffer,
     )
     return Parts(tensors=(made,))
 
