@@ -74,6 +74,11 @@ def pairs(attention: Attention, load: Load, *, rectangle: bool = False) -> float
             return load.batch * queries * (new * attention.rate + old) / attention.ratio
         case Reach.BLOCK:
             return load.batch * _blocks(queries, attention.span or queries)
+        case Reach.CHUNK if attention.rate != 1:
+            # An inner loop of a unit: it runs query by query, so that no kernel sees a rectangle.
+            before, after = round(old * attention.rate), round((old + new) * attention.rate)
+            span = attention.span or after
+            return load.batch * (_chunked(after, span) - _chunked(before, span))
         case _ if rectangle:
             return load.batch * queries * ((new + old) // attention.ratio)
         case Reach.CAUSAL:
