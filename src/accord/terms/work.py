@@ -92,7 +92,8 @@ class Attention:
     """Scores and the weighted sum: 2 * heads * (key_dim + value_dim) FLOPs for each pair of query and key.
 
     `key_heads` says how many heads keys and values have in memory. `ratio`: one key stands for this many units.
-    `rate`: queries a unit. `value_dim` 0: scores only (an indexer).
+    `rate`: queries a unit. `value_dim` 0: scores only (an indexer). `values_in_keys`: values are a part of the keys
+    in memory (MLA's latent, one tensor for both), so only keys are read.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Attention:
     ratio: int = 1
     rate: float = 1.0
     phase: Phase = Phase.ALWAYS
+    values_in_keys: bool = False
 
 
 class ScanKind(StrEnum):
