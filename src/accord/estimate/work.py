@@ -64,6 +64,8 @@ def applications(per: Per, load: Load) -> int:
 def pairs(attention: Attention, load: Load, *, rectangle: bool = False) -> float:
     """Pairs of query and key that one head of one layer scores, over the whole batch."""
     new, old = load.new, load.context
+    if attention.per is Per.CONTEXT:
+        new, old = old, new if attention.reach is Reach.ALL else 0
     queries = new * attention.rate
     keys: float
     match attention.reach:

@@ -93,7 +93,8 @@ class Attention:
 
     `key_heads` says how many heads keys and values have in memory. `ratio`: one key stands for this many units.
     `rate`: queries a unit. `value_dim` 0: scores only (an indexer). `values_in_keys`: values are a part of the keys
-    in memory (MLA's latent, one tensor for both), so only keys are read.
+    in memory (MLA's latent, one tensor for both), so only keys are read. `per` CONTEXT: the queries are the context's
+    units; they see each other as `reach` says, and the new units, too, where it is ALL.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Attention:
     rate: float = 1.0
     phase: Phase = Phase.ALWAYS
     values_in_keys: bool = False
+    per: Per = Per.UNIT
 
 
 class ScanKind(StrEnum):
