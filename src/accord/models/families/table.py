@@ -28,11 +28,23 @@ def _dense() -> Build:
     return build
 
 
+def _whisper() -> Build:
+    from accord.models.families.whisper import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
         words="dense decoders with grouped-query attention",
         model_types=("llama", "mistral", "qwen2", "qwen3", "mimo"),
         load=_dense,
+    ),
+    Family(
+        name="whisper",
+        words="speech recognition by an encoder and a decoder with cross attention",
+        model_types=("whisper",),
+        load=_whisper,
     ),
 )
