@@ -107,7 +107,8 @@ def _row(operator: Operator, load: Load, phase: Phase, *, rectangle: bool) -> Op
             flops = per_pair * pairs(operator, load, rectangle=rectangle)
             return OperatorFlops(name=operator.name, kind=OperatorClass.ATTENTION, flops=flops)
         case Scan():
-            return OperatorFlops(name=operator.name, kind=OperatorClass.SCAN, flops=scan_flops(operator, load, phase))
+            scanned = scan_flops(operator, load, phase, rectangle=rectangle)
+            return OperatorFlops(name=operator.name, kind=OperatorClass.SCAN, flops=scanned)
         case Lookup():
             return OperatorFlops(name=operator.weight.name, kind=OperatorClass.LOOKUP, flops=0.0)
 
