@@ -49,6 +49,19 @@ class Card:
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
 
+    @property
+    def nested(self) -> bool:
+        """Whether this mapping stands inside another."""
+        return bool(self._path)
+
+    def names(self, key: str) -> bool:
+        """Whether the key is there at all, be it null: some defaults stand only where a key is absent."""
+        return key in self._values
+
+    def states(self, key: str) -> bool:
+        """Whether the key stands in the mapping, be it null."""
+        return key in self._values
+
     def field(self, key: str) -> str:
         """The dotted path of one key."""
         return f"{self._path}.{key}" if self._path else key

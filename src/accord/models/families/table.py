@@ -34,6 +34,30 @@ def _whisper() -> Build:
     return build
 
 
+def _mla() -> Build:
+    from accord.models.families.mla import build
+
+    return build
+
+
+def _sparse_index() -> Build:
+    from accord.models.families.sparse_index import build
+
+    return build
+
+
+def _gemma() -> Build:
+    from accord.models.families.gemma import build
+
+    return build
+
+
+def _gemma3() -> Build:
+    from accord.models.families.gemma3 import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -46,5 +70,33 @@ FAMILIES: tuple[Family, ...] = (
         words="speech recognition by an encoder and a decoder with cross attention",
         model_types=("whisper",),
         load=_whisper,
+    ),
+    Family(
+        name="mla",
+        words="mixtures of experts with multi-head latent attention",
+        model_types=("deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "mistral4"),
+        load=_mla,
+    ),
+    Family(
+        name="sparse-index",
+        words="latent attention over entries that an indexer chooses",
+        model_types=("deepseek_v32", "glm_moe_dsa"),
+        load=_sparse_index,
+    ),
+    Family(
+        name="gemma",
+        words="Gemma 1, 2 and 3: sliding and full layers",
+        model_types=(
+            "gemma",
+            "gemma2",
+            "gemma3_text",
+        ),
+        load=_gemma,
+    ),
+    Family(
+        name="gemma3-vision",
+        words="Gemma 3 with SigLIP; picture tokens see each other",
+        model_types=("gemma3",),
+        load=_gemma3,
     ),
 )
