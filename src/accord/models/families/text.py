@@ -20,6 +20,7 @@ class Text:
     """A decoder that other stages feed: `hidden` is the width of what takes a token's place."""
 
     parts: Parts
+    card: Card
     hidden: int
     context_max: int | None
     constraints: tuple[Constraint, ...]
@@ -44,6 +45,7 @@ def text_of(card: Card, *, kind: str | None = None, tied: bool | None = None) ->
     needs = next(item for item in built.needs if item.unit is Unit.TOKEN)
     return Text(
         parts=Parts(tensors=needs.tensors, operators=needs.operators, cache=needs.cache),
+        card=own,
         hidden=own.size("hidden_size"),
         context_max=built.context_max,
         constraints=needs.constraints,
@@ -61,9 +63,5 @@ ALIKE: Mapping[str, str] = {
 
 
 def _family(card: Card) -> Family:
-    kind = card.word("model_type")
-    for family in FAMILIES:
-        if kind in family.model_types:
-            return family
-    known = sorted(name for family in FAMILIES for name in family.model_types)
-    card.wrong("model_type", problem="no family knows this architecture", fix=f"known here: {', '.join(known)}")
+    known = {name: family for family in FAMILIES for name in family.model_types}
+    return known[card.choice("model_type", sorted(known))]
