@@ -58,6 +58,18 @@ def _gemma3() -> Build:
     return build
 
 
+def _qwen_vl() -> Build:
+    from accord.models.families.qwen_vl import build
+
+    return build
+
+
+def _deepseek_v4() -> Build:
+    from accord.models.families.deepseek_v4 import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -98,5 +110,22 @@ FAMILIES: tuple[Family, ...] = (
         words="Gemma 3 with SigLIP; picture tokens see each other",
         model_types=("gemma3",),
         load=_gemma3,
+    ),
+    Family(
+        name="qwen-vl",
+        words="Qwen2-VL, Qwen2.5-VL, Qwen3-VL: merged patches, windows, deepstack",
+        model_types=(
+            "qwen2_vl",
+            "qwen2_5_vl",
+            "qwen3_vl",
+            "qwen3_vl_moe",
+        ),
+        load=_qwen_vl,
+    ),
+    Family(
+        name="deepseek-v4",
+        words="attention over a window and compressed entries, with hyper-connections",
+        model_types=("deepseek_v4", "deepseek_ref"),
+        load=_deepseek_v4,
     ),
 )
