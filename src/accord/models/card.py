@@ -58,10 +58,6 @@ class Card:
         """Whether the key is there at all, be it null: some defaults stand only where a key is absent."""
         return key in self._values
 
-    def states(self, key: str) -> bool:
-        """Whether the key stands in the mapping, be it null."""
-        return key in self._values
-
     def field(self, key: str) -> str:
         """The dotted path of one key."""
         return f"{self._path}.{key}" if self._path else key
@@ -164,6 +160,16 @@ class Card:
         below = Card(value, path=self.field(key))
         self._subs.append(below)
         return below
+
+    def subs(self, key: str, *, count: int | None = None) -> "tuple[Card, ...]":
+        """A list of nested mappings, `count` of them where it is given; () if the key is absent."""
+        below = []
+        for index, item in enumerate(self._items(key, count=count)):
+            if not isinstance(item, Mapping):
+                self.wrong(key, problem=f"item {index} is not a mapping", fix="write `{...}` for each")
+            below.append(Card(item, path=f"{self.field(key)}[{index}]"))
+        self._subs.extend(below)
+        return tuple(below)
 
     def given(self, **values: Json) -> "Card":
         """The same mapping with some values put in; what is read there counts as read here."""

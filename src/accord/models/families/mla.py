@@ -81,7 +81,7 @@ def completed(card: Card) -> Card:
     """The card with the defaults of its `model_type`."""
     kind = card.word("model_type", "deepseek_v3")
     defaults = DEFAULTS.get(kind, _V3)
-    return card.given(**{key: value for key, value in defaults.items() if not card.states(key)})
+    return card.given(**{key: value for key, value in defaults.items() if not card.names(key)})
 
 
 def decoder(card: Card, base: Frame, attention: Parts) -> Parts:
