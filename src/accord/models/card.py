@@ -133,8 +133,21 @@ class Card:
             self.wrong(key, problem="unknown", fix=fix)
         return value
 
-    def sizes(self, key: str, *, least: int = 0, most: int = SIZE_MAX, count: int | None = None) -> tuple[int, ...]:
-        """A list of whole numbers, `count` of them where it is given; () if the key is absent."""
+    def sizes(
+        self,
+        key: str,
+        *,
+        least: int = 0,
+        most: int = SIZE_MAX,
+        count: int | None = None,
+        default: tuple[int, ...] = (),
+    ) -> tuple[int, ...]:
+        """A list of whole numbers, `count` of them where it is given; `default` if the key is absent."""
+        if key not in self and default and count in (None, len(default)):
+            self.skip(key)
+            return default
+        if key not in self and default:
+            self._absent(key, fix=f"add `{key}`, a list of {count} whole numbers")
         items = self._items(key, count=count)
         for item in items:
             if isinstance(item, bool) or not isinstance(item, int) or not least <= item <= most:
