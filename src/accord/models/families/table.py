@@ -70,11 +70,47 @@ def _deepseek_v4() -> Build:
     return build
 
 
+def _moe() -> Build:
+    from accord.models.families.moe import build
+
+    return build
+
+
+def _gpt_oss() -> Build:
+    from accord.models.families.gpt_oss import build
+
+    return build
+
+
+def _llama4() -> Build:
+    from accord.models.families.llama4 import build
+
+    return build
+
+
+def _mimo_v2() -> Build:
+    from accord.models.families.mimo_v2 import build
+
+    return build
+
+
+def _step() -> Build:
+    from accord.models.families.step import build
+
+    return build
+
+
+def _nas() -> Build:
+    from accord.models.families.nas import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
         words="dense decoders with grouped-query attention",
-        model_types=("llama", "mistral", "qwen2", "qwen3", "mimo"),
+        model_types=("llama", "mistral", "ministral", "ministral3", "qwen2", "qwen3", "mimo"),
         load=_dense,
     ),
     Family(
@@ -127,5 +163,41 @@ FAMILIES: tuple[Family, ...] = (
         words="attention over a window and compressed entries, with hyper-connections",
         model_types=("deepseek_v4", "deepseek_ref"),
         load=_deepseek_v4,
+    ),
+    Family(
+        name="moe",
+        words="mixtures of experts with grouped-query attention",
+        model_types=("mixtral", "qwen2_moe", "qwen3_moe", "glm4_moe", "minimax_m2"),
+        load=_moe,
+    ),
+    Family(
+        name="gpt-oss",
+        words="gpt-oss: attention sinks, windows in every other layer, experts with biases",
+        model_types=("gpt_oss",),
+        load=_gpt_oss,
+    ),
+    Family(
+        name="llama4",
+        words="Llama 4's language model: chunked attention, experts",
+        model_types=("llama4_text",),
+        load=_llama4,
+    ),
+    Family(
+        name="mimo-v2",
+        words="MiMo-V2-Flash: windows with heads of their own, experts",
+        model_types=("mimo_v2_flash",),
+        load=_mimo_v2,
+    ),
+    Family(
+        name="step",
+        words="Step Flash: windows with more heads, gates, experts; pictures",
+        model_types=("step3p5", "step3p7"),
+        load=_step,
+    ),
+    Family(
+        name="nas",
+        words="Nemotron models found by architecture search",
+        model_types=("nemotron-nas",),
+        load=_nas,
     ),
 )

@@ -52,18 +52,29 @@ def experts(
     router_bias: bool = False,
     correction: bool = False,
     router_dtype: Dtype = Dtype.BF16,
+    router_inputs: int | None = None,
     name: str = "experts",
 ) -> Parts:
     """A router and `count` experts, of which each token takes `chosen`.
 
-    `correction`: a score for each expert that balances load and isn't trained by gradient (DeepSeek-V3). `router_bias`:
-    a bias of the router's matrix (gpt-oss). Where experts aren't dealt out, each is divided by its width.
+    `correction`: a float32 score for each expert that balances load and isn't trained by gradient (DeepSeek-V3).
+    `router_bias`: a bias of the router's matrix (gpt-oss). `router_dtype`: of the router's matrix. `router_inputs`:
+    what it reads, where experts read something narrower. Where experts aren't dealt out, each is divided by its width.
     """
     if not layers or not count:
         return NOTHING
-    router = linear(f"{name}.router", hidden, count, layers, part=Part.ROUTER, quantizable=False, bias=router_bias)
+    router = linear(
+        f"{name}.router",
+        router_inputs or hidden,
+        count,
+        layers,
+        part=Part.ROUTER,
+        quantizable=False,
+        bias=router_bias,
+        dtype=router_dtype,
+    )
     if correction:
-        router += vector(f"{name}.correction", count, layers, part=Part.ROUTER, dtype=router_dtype, buffer=True)
+        router += vector(f"{name}.correction", count, layers, part=Part.ROUTER, dtype=Dtype.F32, buffer=True)
     up, down = Split.ROWS, Split.COLUMNS
     sides = [("up", width, hidden, up), ("down", hidden, width, down)]
     if with_gate:

@@ -47,6 +47,7 @@ def linear(
     quantizable: bool = True,
     copies: int = 1,
     phase: Phase = Phase.ALWAYS,
+    dtype: Dtype = Dtype.BF16,
 ) -> Parts:
     """A matrix that is applied to each unit. A bias is divided as the outputs are, or held by all ranks."""
     if not outputs or not inputs:
@@ -61,6 +62,7 @@ def linear(
         split=split,
         pieces=pieces,
         quantizable=quantizable,
+        dtype=dtype,
     )
     made = Parts(tensors=(weight,), operators=(MatMul(weight=weight, per=per, rate=rate, phase=phase),))
     if not bias:
@@ -74,6 +76,7 @@ def linear(
         pieces=pieces if by_output else 1,
         part=part,
         copies=copies,
+        dtype=dtype,
     )
 
 
