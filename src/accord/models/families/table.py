@@ -106,6 +106,24 @@ def _nas() -> Build:
     return build
 
 
+def _gemma4() -> Build:
+    from accord.models.families.gemma4 import build
+
+    return build
+
+
+def _gemma4_vision() -> Build:
+    from accord.models.families.gemma4_vision import build
+
+    return build
+
+
+def _qwen_omni() -> Build:
+    from accord.models.families.qwen_omni import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -199,5 +217,30 @@ FAMILIES: tuple[Family, ...] = (
         words="Nemotron models found by architecture search",
         model_types=("nemotron-nas",),
         load=_nas,
+    ),
+    Family(
+        name="gemma4",
+        words="Gemma 4: two sizes of heads, shared caches, per-layer embeddings, experts",
+        model_types=("gemma4_text",),
+        load=_gemma4,
+    ),
+    Family(
+        name="gemma4-vision",
+        words="Gemma 4 with its vision tower; picture tokens see each other",
+        model_types=("gemma4",),
+        load=_gemma4_vision,
+    ),
+    Family(
+        name="qwen-omni",
+        words="Qwen2.5-Omni and Qwen3-Omni: encoders, thinker, talker, code2wav",
+        model_types=(
+            "qwen2_5_omni",
+            "qwen2_5_omni_text",
+            "qwen2_5_omni_thinker",
+            "qwen3_omni_moe",
+            "qwen3_omni_moe_text",
+            "qwen3_omni_moe_thinker",
+        ),
+        load=_qwen_omni,
     ),
 )
