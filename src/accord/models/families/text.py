@@ -56,7 +56,9 @@ def text_of(card: Card, *, kind: str | None = None, tied: bool | None = None) ->
 # Decoders of composed models that are another family's to the last weight; only rotary positions differ.
 ALIKE: Mapping[str, str] = {
     "qwen2_vl_text": "qwen2",
+    "qwen2_5_omni_text": "qwen2",
     "qwen2_5_vl_text": "qwen2",
+    "qwen3_omni_moe_text": "qwen3_moe",
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
 }

@@ -10,8 +10,8 @@ from accord.models.parts.feedforward import plain
 from accord.models.parts.pace import once, repeated
 from accord.models.parts.parts import Layers, Parts, convolution, linear, norm, vector
 from accord.terms.cache import CacheGroup, CacheKind
-from accord.terms.tensors import Split
-from accord.terms.work import Attention, Reach
+from accord.terms.tensors import Part, Split, Tensor
+from accord.terms.work import Attention, MatMul, Reach
 
 
 def encoder_layers(
@@ -117,6 +117,12 @@ def transposed(
 def snake(name: str, channels: int, *, copies: int = 1, curves: int = 2) -> Parts:
     """A periodic activation (arXiv 2006.08195) with `curves` learnt values a channel: its frequency, its size."""
     return vector(name, channels * curves, copies=copies)
+
+
+def smoothed(name: str, channels: int, *, rate: float, taps: int = 12) -> Parts:
+    """Low-pass filters around an activation at twice the rate (BigVGAN); their taps are computed, not stored."""
+    filters = Tensor(name=name, part=Part.LAYER, rows=channels, columns=taps)
+    return Parts(operators=(MatMul(weight=filters, rate=2 * rate, convolution=True),))
 
 
 def residual_convolutions(

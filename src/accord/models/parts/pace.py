@@ -1,15 +1,15 @@
 """Parts that run at another pace than their stage's unit.
 
-In: parts of one application each. Out: the same parts, at a rate, or once a sequence. Invariant: tensors and caches
-are untouched; only how often operators run changes.
+In: parts of one application each. Out: the same parts, at a rate, or once a sequence. Invariant: what is stored and
+cached stays what it is, but for its copies and its dtype.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from accord.models.parts.parts import Parts
-from accord.terms.tensors import Tensor
-from accord.terms.work import Attention, Lookup, MatMul, Operator, Per, Phase
+from accord.terms.tensors import Dtype, Tensor
+from accord.terms.work import Attention, Experts, Lookup, MatMul, Operator, Per, Phase
 
 
 def paced(parts: Parts, rate: float, *, phase: Phase | None = None) -> Parts:
@@ -24,9 +24,12 @@ def once(parts: Parts, units: float) -> Parts:
 
 def repeated(parts: Parts, copies: int) -> Parts:
     """The same weights `copies` times, each of which runs."""
-    tensors = {tensor: replace(tensor, copies=tensor.copies * copies) for tensor in parts.tensors}
-    operators = tuple(_with(item, tensors) for item in parts.operators)
-    return replace(parts, tensors=tuple(tensors.values()), operators=operators)
+    return _changed(parts, lambda tensor: replace(tensor, copies=tensor.copies * copies))
+
+
+def stored_as(parts: Parts, dtype: Dtype) -> Parts:
+    """The same weights in another plain dtype."""
+    return _changed(parts, lambda tensor: replace(tensor, dtype=dtype))
 
 
 def idle(parts: Parts) -> Parts:
@@ -50,9 +53,16 @@ def _once(item: Operator, units: float) -> Operator:
             return item
 
 
-def _with(item: Operator, tensors: Mapping[Tensor, Tensor]) -> Operator:
+def _changed(parts: Parts, change: Callable[[Tensor], Tensor]) -> Parts:
+    tensors = tuple(change(tensor) for tensor in parts.tensors)
+    return replace(parts, tensors=tensors, operators=tuple(_with(item, change) for item in parts.operators))
+
+
+def _with(item: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
     match item:
         case MatMul() | Lookup():
-            return replace(item, weight=tensors[item.weight])
+            return replace(item, weight=change(item.weight))
+        case Experts():
+            return replace(item, weights=tuple(change(weight) for weight in item.weights))
         case _:
             return item
