@@ -124,6 +124,42 @@ def _qwen_omni() -> Build:
     return build
 
 
+def _qwen_hybrid() -> Build:
+    from accord.models.families.hybrid_qwen import build
+
+    return build
+
+
+def _qwen_hybrid_vl() -> Build:
+    from accord.models.families.hybrid_qwen_vl import build
+
+    return build
+
+
+def _kimi_linear() -> Build:
+    from accord.models.families.kimi_linear import build
+
+    return build
+
+
+def _minimax_text() -> Build:
+    from accord.models.families.hybrid_lightning import build
+
+    return build
+
+
+def _nemotron_h() -> Build:
+    from accord.models.families.nemotron_h import build
+
+    return build
+
+
+def _jamba() -> Build:
+    from accord.models.families.jamba import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -242,5 +278,41 @@ FAMILIES: tuple[Family, ...] = (
             "qwen3_omni_moe_thinker",
         ),
         load=_qwen_omni,
+    ),
+    Family(
+        name="qwen-hybrid",
+        words="decoders that mix gated delta nets and gated attention",
+        model_types=("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
+        load=_qwen_hybrid,
+    ),
+    Family(
+        name="qwen-hybrid-vl",
+        words="a vision tower in front of a hybrid Qwen decoder",
+        model_types=("qwen3_5", "qwen3_5_moe"),
+        load=_qwen_hybrid_vl,
+    ),
+    Family(
+        name="kimi-linear",
+        words="decoders that mix Kimi Delta Attention and latent attention",
+        model_types=("kimi_linear",),
+        load=_kimi_linear,
+    ),
+    Family(
+        name="minimax-text",
+        words="decoders that mix lightning attention and softmax attention",
+        model_types=("minimax",),
+        load=_minimax_text,
+    ),
+    Family(
+        name="nemotron-h",
+        words="decoders of Mamba-2, attention and feed-forward layers",
+        model_types=("nemotron_h",),
+        load=_nemotron_h,
+    ),
+    Family(
+        name="jamba",
+        words="decoders that mix Mamba and attention, with experts",
+        model_types=("jamba",),
+        load=_jamba,
     ),
 )
