@@ -160,6 +160,30 @@ def _jamba() -> Build:
     return build
 
 
+def _diffusion() -> Build:
+    from accord.models.families.diffusion import build
+
+    return build
+
+
+def _llava() -> Build:
+    from accord.models.families.llava import build
+
+    return build
+
+
+def _fuyu() -> Build:
+    from accord.models.families.fuyu import build
+
+    return build
+
+
+def _llama4_vision() -> Build:
+    from accord.models.families.llama4_vision import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -314,5 +338,38 @@ FAMILIES: tuple[Family, ...] = (
         words="decoders that mix Mamba and attention, with experts",
         model_types=("jamba",),
         load=_jamba,
+    ),
+    Family(
+        name="diffusion",
+        words="text encoders, a denoiser run step by step, a VAE: pictures, clips and worlds",
+        model_types=(
+            "QwenImagePipeline",
+            "FluxPipeline",
+            "StableDiffusion3Pipeline",
+            "WanPipeline",
+            "CosmosTextToWorldPipeline",
+            "CosmosVideoToWorldPipeline",
+            "Cosmos2TextToImagePipeline",
+            "Cosmos2VideoToWorldPipeline",
+        ),
+        load=_diffusion,
+    ),
+    Family(
+        name="llava",
+        words="LLaVA, InternVL, Mistral 3: any tower, a projector, any decoder",
+        model_types=("llava", "internvl", "mistral3",),
+        load=_llava,
+    ),
+    Family(
+        name="fuyu",
+        words="Fuyu and Persimmon: a decoder that reads patches without a tower",
+        model_types=("fuyu", "persimmon",),
+        load=_fuyu,
+    ),
+    Family(
+        name="llama4-vision",
+        words="Llama 4 with its vision tower",
+        model_types=("llama4",),
+        load=_llama4_vision,
     ),
 )
