@@ -184,6 +184,18 @@ def _llama4_vision() -> Build:
     return build
 
 
+def _minimax_m3() -> Build:
+    from accord.models.families.minimax_m3 import build
+
+    return build
+
+
+def _kimi() -> Build:
+    from accord.models.families.kimi import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -357,13 +369,20 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="llava",
         words="LLaVA, InternVL, Mistral 3: any tower, a projector, any decoder",
-        model_types=("llava", "internvl", "mistral3",),
+        model_types=(
+            "llava",
+            "internvl",
+            "mistral3",
+        ),
         load=_llava,
     ),
     Family(
         name="fuyu",
         words="Fuyu and Persimmon: a decoder that reads patches without a tower",
-        model_types=("fuyu", "persimmon",),
+        model_types=(
+            "fuyu",
+            "persimmon",
+        ),
         load=_fuyu,
     ),
     Family(
@@ -371,5 +390,17 @@ FAMILIES: tuple[Family, ...] = (
         words="Llama 4 with its vision tower",
         model_types=("llama4",),
         load=_llama4_vision,
+    ),
+    Family(
+        name="minimax-m3",
+        words="an indexer chooses blocks of keys; experts; vision",
+        model_types=("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"),
+        load=_minimax_m3,
+    ),
+    Family(
+        name="kimi",
+        words="Kimi-K2.5 to K3: a vision tower in front of latent attention",
+        model_types=("kimi_k25", "kimi_k3"),
+        load=_kimi,
     ),
 )

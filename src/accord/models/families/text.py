@@ -11,6 +11,7 @@ from accord.models.card import Card
 from accord.models.families.table import FAMILIES, Family
 from accord.models.parts.parts import Parts
 from accord.terms.architecture import Constraint, Unit
+from accord.terms.tensors import Part
 
 DECODER = "decoder"
 
@@ -39,17 +40,20 @@ def text_of(card: Card, *, kind: str | None = None, tied: bool | None = None) ->
     """
     named = card.word("model_type", kind)
     own = card.given(model_type=ALIKE.get(named, named))
+    remarks: tuple[str, ...] = ()
     if tied is not None:
+        if card.names("tie_word_embeddings") and card.flag("tie_word_embeddings", tied) is not tied:
+            remarks = (f"{card.field('tie_word_embeddings')} says otherwise, but the composed card decides: {tied}",)
         own = own.given(tie_word_embeddings=tied)
     built = _family(own).load()(own, named)
     needs = next(item for item in built.needs if item.unit is Unit.TOKEN)
     return Text(
         parts=Parts(tensors=needs.tensors, operators=needs.operators, cache=needs.cache),
         card=own,
-        hidden=own.size("hidden_size"),
+        hidden=next(tensor.columns for tensor in needs.tensors if tensor.part is Part.EMBEDDING),
         context_max=built.context_max,
         constraints=needs.constraints,
-        remarks=built.remarks,
+        remarks=(*built.remarks, *remarks),
     )
 
 
