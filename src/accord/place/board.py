@@ -1,0 +1,157 @@
+"""The fleet as arrays: what each node and each device has left.
+
+In: a `Fleet`, then seats that are taken and given back. Out: `Board`. Invariant: nothing is ever below zero, each
+change raises its node's version, and giving a seat back restores exactly what taking it took.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accord.terms.errors import BadInput
+from accord.terms.fleet import Fleet, Taken
+from accord.terms.gang import Seat
+
+Ints = NDArray[np.int64]
+ABSENT = -1
+WHOLE = 1000  # thousandths of a device
+MILLI = 1000  # thousandths of a core
+
+
+class Board:
+    """Free capacity, as `[node]`, `[node, device]`, `[node, numa]` and `[node, nic]` arrays of whole numbers.
+
+    Nodes stand sorted by name, so that their order in a file changes nothing. What doesn't exist is ABSENT (0 for
+    NUMA domains). `share` is in thousandths of a device, `cpu` in thousandths of a core, all else in bytes and bytes/s.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.nodes = tuple(sorted(fleet.nodes, key=lambda node: node.name))
+        self.names = tuple(node.name for node in self.nodes)
+        self.row = {name: number for number, name in enumerate(self.names)}
+        self.kinds = tuple(sorted({device.kind for node in self.nodes for device in node.devices}))
+        self.codec_names = tuple(sorted({codec.name for kind in fleet.kinds for codec in kind.codecs}))
+        count = len(self.nodes)
+        wide = (count, max((len(node.devices) for node in self.nodes), default=0))
+        self.kind = np.full(wide, ABSENT, np.int64)
+        self.share = np.full(wide, ABSENT, np.int64)
+        self.memory = np.full(wide, ABSENT, np.int64)
+        self.codecs = np.zeros((len(self.codec_names), *wide), np.int64)
+        domains = (count, max((len(node.numa) for node in self.nodes), default=0))
+        self.cpu = np.zeros(domains, np.int64)
+        self.host = np.zeros(domains, np.int64)
+        self.nic = np.full((count, max((len(node.nics) for node in self.nodes), default=0)), ABSENT, np.int64)
+        self.nvme = np.array([node.nvme_bytes for node in self.nodes], np.int64)
+        self._fill()
+        self.cpu_sum = self.cpu.sum(axis=1)
+        self.host_sum = self.host.sum(axis=1)
+        self.versions = np.zeros(count, np.int64)
+        self.version = 0
+        for taken in fleet.taken:
+            self.take(_seat_of(taken, self))
+
+    def take(self, seat: Seat) -> None:
+        """Takes a seat; BadInput, and nothing changed, if it doesn't fit (any more)."""
+        short = self.short_of(seat)
+        if short is not None:
+            fix = "decide again on the newer snapshot"
+            raise BadInput(field=f"placement.{seat.part}", value=seat.node, problem=f"{short} is taken", fix=fix)
+        self._move(seat, -1)
+
+    def give(self, seat: Seat) -> None:
+        """Gives a seat back."""
+        self._move(seat, 1)
+
+    def short_of(self, seat: Seat) -> str | None:
+        """What a seat wants and the board doesn't have; None if it fits."""
+        row = self.row.get(seat.node)
+        if row is None:
+            return f"node {seat.node}"
+        for device in seat.devices:
+            if not 0 <= device < len(self.nodes[row].devices):
+                return f"device {device}"
+            if self.share[row, device] < seat.share_milli or self.memory[row, device] < seat.memory_bytes:
+                return f"device {device}"
+            for codec in seat.codecs:
+                if self.codecs[self.codec_names.index(codec.name), row, device] < codec.units:
+                    return f"codec {codec.name} of device {device}"
+        if any(want > self.cpu[row, numa] for numa, want in enumerate(seat.cpus_milli)):
+            return "a core"
+        if any(want > self.host[row, numa] for numa, want in enumerate(seat.host_memory_bytes)):
+            return "host memory"
+        if seat.nic is not None and self.nic[row, seat.nic] < seat.nic_bytes_per_s:
+            return f"bandwidth of NIC {seat.nic}"
+        return "NVMe" if self.nvme[row] < seat.nvme_bytes else None
+
+    def _move(self, seat: Seat, sign: int) -> None:
+        row = self.row[seat.node]
+        for device in seat.devices:
+            self.share[row, device] += sign * seat.share_milli
+            self.memory[row, device] += sign * seat.memory_bytes
+            for codec in seat.codecs:
+                self.codecs[self.codec_names.index(codec.name), row, device] += sign * codec.units
+        for numa, cpus in enumerate(seat.cpus_milli):
+            self.cpu[row, numa] += sign * cpus
+            self.cpu_sum[row] += sign * cpus
+        for numa, memory in enumerate(seat.host_memory_bytes):
+            self.host[row, numa] += sign * memory
+            self.host_sum[row] += sign * memory
+        if seat.nic is not None:
+            self.nic[row, seat.nic] += sign * seat.nic_bytes_per_s
+        self.nvme[row] += sign * seat.nvme_bytes
+        self.version += 1
+        self.versions[row] = self.version
+
+    def _fill(self) -> None:
+        numbers = {name: number for number, name in enumerate(self.kinds)}
+        kinds = {kind.name: kind for kind in self.fleet.kinds}
+        for row, node in enumerate(self.nodes):
+            for column, device in enumerate(node.devices):
+                kind = kinds[device.kind]
+                self.kind[row, column] = numbers[device.kind]
+                self.share[row, column] = WHOLE
+                self.memory[row, column] = round(kind.memory_bytes.value) if kind.memory_bytes else 0
+                for codec in kind.codecs:
+                    self.codecs[self.codec_names.index(codec.name), row, column] = codec.units
+            for column, numa in enumerate(node.numa):
+                self.cpu[row, column] = MILLI * numa.cpus
+                self.host[row, column] = numa.memory_bytes
+            for column, nic in enumerate(node.nics):
+                self.nic[row, column] = round(nic.bandwidth_bytes_per_s)
+
+
+def spread(wanted: int, free: Iterable[int], *, first: int = 0) -> tuple[int, ...] | None:
+    """`wanted` drawn from domains that have `free`, the `first` one before the others; None if they have too little."""
+    left = wanted
+    room = list(free)
+    drawn = [0] * len(room)
+    for domain in (first, *(number for number in range(len(room)) if number != first)):
+        if domain < len(room):
+            drawn[domain] = min(left, room[domain])
+            left -= drawn[domain]
+    return tuple(drawn) if left == 0 else None
+
+
+def _seat_of(taken: Taken, board: Board) -> Seat:
+    row = board.row[taken.node]
+    numa = taken.numa or 0
+    cpus = spread(round(MILLI * taken.cpus), board.cpu[row].tolist(), first=numa)
+    memory = spread(taken.host_memory_bytes, board.host[row].tolist(), first=numa)
+    if cpus is None or memory is None:
+        fix = "check what is taken against what the node has"
+        raise BadInput(field=f"taken.{taken.owner}", value=taken.node, problem="more than the node has", fix=fix)
+    return Seat(
+        part=taken.owner,
+        replica=0,
+        node=taken.node,
+        devices=() if taken.device is None else (taken.device,),
+        share_milli=round(WHOLE * taken.share),
+        memory_bytes=taken.memory_bytes,
+        cpus_milli=cpus,
+        host_memory_bytes=memory,
+        nic=taken.nic,
+        nic_bytes_per_s=round(taken.nic_bytes_per_s),
+        nvme_bytes=taken.nvme_bytes,
+    )
