@@ -144,6 +144,6 @@ def _skip(card: Card) -> None:
         "expand", "mamba_expand", "mamba_hidden_act", "mamba_proj_bias", "moe_shared_expert_overlap",
         "n_shared_experts", "norm_topk_prob", "topk_group", "routed_scaling_factor", "num_logits_to_keep",
         "partial_rotary_factor", "rescale_prenorm_residual", "residual_in_fp32", "sliding_window", "time_step_floor",
-        "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "use_mamba_kernels", "mtp_hybrid_override_pattern",
-        "mtp_layers_block_type",
+        "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "use_mamba_kernels",
+        "mtp_hybrid_override_pattern", "mtp_layers_block_type",
     )  # fmt: skip
