@@ -22,7 +22,7 @@ HARMLESS = frozenset(
     (
         "_attn_implementation", "_commit_hash", "_name_or_path", "activation_dropout", "add_cross_attention",
         "architectures", "attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "auto_map",
-        "aux_loss_alpha",
+        "aux_loss_alpha", "bad_words_ids", "begin_suppress_tokens",
         "bos_token_id", "chunk_size_feed_forward", "classifier_dropout", "decoder_start_token_id", "dropout", "dtype",
         "embd_pdrop", "eos_token_id", "ep_size", "epsilon", "finetuning_task", "gradient_checkpointing",
         "hidden_dropout", "hidden_dropout_prob", "id2label", "init_std", "initializer_factor", "initializer_range",
@@ -31,6 +31,12 @@ HARMLESS = frozenset(
         "pad_token_id", "pretraining_tp", "problem_type", "resid_pdrop", "return_dict", "rms_norm_eps",
         "rope_interleave", "rope_local_base_freq", "rope_parameters", "rope_scaling", "rope_theta",
         "router_aux_loss_coef", "router_jitter_noise", "scale_embedding", "sep_token_id", "seq_aux",
+        "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+        "exponential_decay_length_penalty",
+        "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "min_length", "no_repeat_ngram_size",
+        "num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "prefix", "remove_invalid_values",
+        "repetition_penalty", "return_dict_in_generate", "suppress_tokens", "temperature", "tf_legacy_loss", "top_k",
+        "top_p", "typical_p",
         "task_specific_params", "tie_encoder_decoder", "tokenizer_class", "torch_dtype", "torchscript",
         "transformers.js_config", "transformers_version", "unk_token_id", "use_bfloat16", "use_cache", "use_mrope",
     )
