@@ -9,7 +9,12 @@ from accord.terms.cache import CacheGroup, CacheKind
 from accord.terms.tensors import Part, Split
 from accord.terms.work import Attention, Reach
 
-_KINDS = {Reach.CAUSAL: CacheKind.FULL, Reach.WINDOW: CacheKind.WINDOW, Reach.CHUNK: CacheKind.CHUNK}
+_KINDS = {
+    Reach.CAUSAL: CacheKind.FULL,
+    Reach.WINDOW: CacheKind.WINDOW,
+    Reach.CHUNK: CacheKind.CHUNK,
+    Reach.CHOSEN: CacheKind.FULL,  # any entry may be chosen later
+}
 
 
 def grouped(
@@ -38,7 +43,8 @@ def grouped(
     """GQA (arXiv 2305.13245); `heads == kv_heads` is plain multi-head attention.
 
     `qk_norm` is the size of a scale on queries and on keys (the head's size, usually; 0: none). `sinks`: a learned
-    logit a head (gpt-oss). `gate`: queries come with a gate on the output (Qwen3-Next). `span` goes with WINDOW, CHUNK.
+    logit a head (gpt-oss). `gate`: queries come with a gate on the output (Qwen3-Next). `span` goes with WINDOW, CHUNK
+    and CHOSEN.
     `qk_norm_wide`: the scales have a value for each channel of all heads (MiniMax-M2). `head_gate`: a matrix gives one
     gate for each head's output (Step-3.5). `values` False: what gives keys gives values, too (Gemma 4). `shared`: keys
     and values are an earlier layer's, whose cache these layers read (Gemma 3n).
@@ -90,6 +96,6 @@ def _cache(scores: Attention) -> CacheGroup:
         heads=scores.key_heads,
         key_dim=scores.key_dim,
         value_dim=scores.value_dim,
-        window=scores.span,
+        window=None if scores.reach is Reach.CHOSEN else scores.span,
         pieces=scores.key_heads,
     )
