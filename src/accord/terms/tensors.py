@@ -26,6 +26,7 @@ class Quantization(StrEnum):
 
     NONE = "none"
     FP8 = "fp8"
+    FP8_CHANNEL = "fp8-channel"
     FP8_BLOCK = "fp8-block"
     INT8 = "int8"
     INT4_GROUP = "int4-group"
@@ -38,7 +39,8 @@ class Quantization(StrEnum):
 class Format:
     """`bits` a value, and one scale of `scale_bits` for each block of rows x columns (0: the whole side).
 
-    `tensor_bits` are paid once a matrix.
+    `tensor_bits` are paid once a matrix. `pads`: where a rank's share isn't whole blocks, engines fill it up (mxfp4
+    experts) instead of refusing.
     """
 
     bits: int
@@ -46,18 +48,20 @@ class Format:
     block_columns: int
     scale_bits: int
     tensor_bits: int = 0
+    pads: bool = False
 
 
 # fp8: one float32 scale a matrix (static, per tensor). fp8-block: DeepSeek-V3 (arXiv 2412.19437, 3.3), 128 x 128
-# with float32 scales. int8: a bf16 scale for each output row. int4-group: 32 values share a bf16 scale
+# with float32 scales. fp8-channel, int8: a bf16 scale for each output row. int4-group: 32 values share a bf16 scale
 # (compressed-tensors, as in Kimi-K2's int4 release) unless a card says otherwise. mxfp4, mxfp8: OCP Microscaling 1.0,
 # 32 values share an 8-bit exponent. nvfp4: 16 values share an fp8 scale, and a matrix has one float32.
 FORMATS: Mapping[Quantization, Format] = {
     Quantization.FP8: Format(bits=8, block_rows=0, block_columns=0, scale_bits=32),
+    Quantization.FP8_CHANNEL: Format(bits=8, block_rows=1, block_columns=0, scale_bits=16),
     Quantization.FP8_BLOCK: Format(bits=8, block_rows=128, block_columns=128, scale_bits=32),
     Quantization.INT8: Format(bits=8, block_rows=1, block_columns=0, scale_bits=16),
     Quantization.INT4_GROUP: Format(bits=4, block_rows=1, block_columns=32, scale_bits=16),
-    Quantization.MXFP4: Format(bits=4, block_rows=1, block_columns=32, scale_bits=8),
+    Quantization.MXFP4: Format(bits=4, block_rows=1, block_columns=32, scale_bits=8, pads=True),
     Quantization.MXFP8: Format(bits=8, block_rows=1, block_columns=32, scale_bits=8),
     Quantization.NVFP4: Format(bits=4, block_rows=1, block_columns=16, scale_bits=8, tensor_bits=32),
 }

@@ -13,7 +13,6 @@ from accord.models.parts.feedforward import experts, gated
 from accord.models.parts.latent import Latent, latent_attention
 from accord.models.parts.parts import Layers, Parts, head, norm, tokens
 from accord.terms.architecture import Architecture
-from accord.terms.tensors import Dtype
 
 FAMILY = "mla"
 
@@ -136,7 +135,6 @@ def feedforward(card: Card, base: Frame) -> Parts:
             count=count,
             chosen=card.size("num_experts_per_tok", most=count),
             correction=card.choice("topk_method", _ROUTING) == "noaux_tc",
-            router_dtype=Dtype.F32,
         )
         + gated(sparse, hidden=base.hidden, width=width * card.size("n_shared_experts", 0, least=0), name="shared")
     )
