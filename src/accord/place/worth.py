@@ -9,12 +9,16 @@ its scarcity (the dual of its supply); a gap is worth the best knapsack of such 
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accord.place.board import WHOLE
 from accord.place.mix import Beside, Mix, Size
+
+if TYPE_CHECKING:
+    import highspy
 
 Floats = NDArray[np.float64]
 _ROUNDS_MAX = 200
@@ -64,17 +68,33 @@ def _duals(patterns: NDArray[np.int64], items: NDArray[np.int64], supply: Floats
     """Scarcity of each size and the price of a device: duals of the best mix of patterns, for one device."""
     import highspy
 
-    solver = highspy.Highs()
+    solver = highspy._Highs()  # the class below `Highs`, which prints a banner before it can be silenced
     solver.setOptionValue("output_flag", False)
-    count = patterns.shape[1]
-    use = [solver.addVariable(lb=0.0, obj=float(items @ patterns[:, number])) for number in range(count)]
-    for row, bound in zip(patterns, supply, strict=True):
-        solver.addConstr(sum(float(many) * use[number] for number, many in enumerate(row) if many) <= float(bound))
-    solver.addConstr(sum(use) <= 1.0)
-    solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+    solver.passModel(_program(patterns, items, supply))
     solver.run()
     duals = np.abs(np.array(solver.getSolution().row_dual))
     return duals[:-1], float(duals[-1])
+
+
+def _program(patterns: NDArray[np.int64], items: NDArray[np.int64], supply: Floats) -> "highspy.HighsLp":
+    """Fill as much as can be: one column a pattern, one row a size's supply, one row for the device."""
+    import highspy
+
+    rows = np.vstack([patterns, np.ones(patterns.shape[1], np.int64)])
+    program = highspy.HighsLp()
+    program.num_row_, program.num_col_ = rows.shape
+    program.sense_ = highspy.ObjSense.kMaximize
+    program.col_cost_ = (items @ patterns).astype(np.float64)
+    program.col_lower_ = np.zeros(rows.shape[1])
+    program.col_upper_ = np.full(rows.shape[1], np.inf)
+    program.row_lower_ = np.full(rows.shape[0], -np.inf)
+    program.row_upper_ = np.append(supply, 1.0)
+    used_columns, used_rows = np.nonzero(rows.T)
+    program.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    program.a_matrix_.start_ = np.searchsorted(used_columns, np.arange(rows.shape[1] + 1))
+    program.a_matrix_.index_ = used_rows
+    program.a_matrix_.value_ = rows.T[used_columns, used_rows].astype(np.float64)
+    return program
 
 
 def _knapsack(items: NDArray[np.int64], values: Floats) -> tuple[Floats, list[int]]:
