@@ -24,7 +24,7 @@ def build(card: Card, name: str) -> Architecture:
     text = card.sub("text_config") if "text_config" in card else card
     base = _frame(text)
     parts = _decoder(text, base, tied=card.flag("tie_word_embeddings", False))
-    edges = (text_in("decoder"), text_out("decoder"))
+    edges: tuple[EdgeDraft, ...] = (text_in("decoder"), text_out("decoder"))
     remarks: tuple[str, ...] = ()
     if card.word("model_type") == "fuyu":
         card.skip("image_token_id")

@@ -5,6 +5,7 @@ In: its `text_config`. Out: `Architecture` with one stage. Shapes and defaults f
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from accord.models.card import Card
 from accord.models.families.dense import Frame, lone, with_defaults
@@ -22,6 +23,7 @@ FAMILY = "gemma4"
 _NESTED: Mapping[str, int] = {
     "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30, "vocab_size": 262144,
 }  # fmt: skip
+SKIPPED = "layers that share a cache are counted for all tokens of a prompt; an engine may run them for the last only"
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
@@ -37,7 +39,8 @@ def build(card: Card, name: str) -> Architecture:
     shared = shared_layers(full, base.layers, layer_kinds(full, base.layers))
     parts = decoder(full, base, _attention(full, base, shared), _feedforward(full, base, shared))
     parts += per_layer_inputs(full, base, default=256)
-    return lone(card, name, base=base, family=FAMILY, parts=parts)
+    made = lone(card, name, base=base, family=FAMILY, parts=parts)
+    return replace(made, remarks=(*made.remarks, SKIPPED)) if shared else made
 
 
 def layer_kinds(card: Card, layers: Layers, *, every: int = 6) -> tuple[str, ...]:

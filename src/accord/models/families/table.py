@@ -196,6 +196,12 @@ def _kimi() -> Build:
     return build
 
 
+def _gemma3n() -> Build:
+    from accord.models.families.gemma3n import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -402,5 +408,11 @@ FAMILIES: tuple[Family, ...] = (
         words="Kimi-K2.5 to K3: a vision tower in front of latent attention",
         model_types=("kimi_k25", "kimi_k3"),
         load=_kimi,
+    ),
+    Family(
+        name="gemma3n",
+        words="Gemma 3n: residual streams, per-layer embeddings, shared caches",
+        model_types=("gemma3n_text",),
+        load=_gemma3n,
     ),
 )
