@@ -1,5 +1,7 @@
 """Whisper against transformers: parameters of all sizes, caches of both kinds, FLOPs."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -48,7 +50,7 @@ _SMALL: dict[str, Json] = {
 @pytest.mark.parametrize("name", _CARDS)
 def test_parameters_equal_transformers(name):
     card = _CARDS[name]
-    model = peers.meta_model(peers.config_of(card), AutoModelForSpeechSeq2Seq)
+    model: Any = peers.meta_model(peers.config_of(card), AutoModelForSpeechSeq2Seq)
     ours = read_card(card, name=name)
     assert ours.of("encoder").parameters == peers.parameters_of(model.model.encoder)
     assert ours.parameters == peers.parameters_of(model)

@@ -158,6 +158,8 @@ def _voice(card: Card, bins: int, out: int) -> Parts:
     kernels = card.sizes("enc_kernel_sizes", least=1, count=len(channels), default=(5, 3, 3, 3, 1))
     if len(channels) < 2:
         card.wrong("enc_channels", problem="too few", fix="write two at least")
+    if channels[-1] != sum(channels[1:-1]):
+        card.wrong("enc_channels", problem="the last isn't the sum of those between", fix="make it their sum")
     scale, squeezed = card.size("enc_res2net_scale", 2), card.size("enc_se_channels", 64)
     read = card.size("enc_attention_channels", 64)
     parts = _filter("voice.0", bins, channels[0], kernels[0])
