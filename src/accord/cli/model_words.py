@@ -12,7 +12,7 @@ from accord.terms import units
 from accord.terms.architecture import Flow
 from accord.terms.cache import CacheGroup, CacheKind
 from accord.terms.graph import DOOR, Edge
-from accord.terms.tensors import Dtype
+from accord.terms.tensors import Dtype, Quantization
 from accord.terms.work import OperatorClass
 
 Rows = list[tuple[str, ...]]
@@ -146,10 +146,8 @@ def _stage_table(found: Summary) -> Rows:
 
 
 def _stored_words(row: StageRow) -> str:
-    stored = row.stored
-    kinds = dict.fromkeys(item.quantization for item in stored.exceptions if item.quantization != "none")
-    names = [str(stored.quantization), *(str(kind) for kind in kinds if kind is not stored.quantization)]
-    return " + ".join("plain" if name == "none" else name for name in names)
+    kinds = [kind for kind in row.quantizations if kind is not Quantization.NONE]
+    return " + ".join([*kinds, "plain"])
 
 
 def _total(found: Summary) -> str:

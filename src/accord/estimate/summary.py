@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from accord.estimate.cache import group_bytes, request_bytes, token_bytes
-from accord.estimate.weights import stored_bytes
+from accord.estimate.weights import quantizations, stored_bytes
 from accord.estimate.work import flops_table
 from accord.terms.architecture import Architecture, Needs, Stored, Unit
 from accord.terms.cache import CacheGroup, CacheKind
 from accord.terms.graph import Capability, Stage
-from accord.terms.tensors import Dtype, Part
+from accord.terms.tensors import Dtype, Part, Quantization
 from accord.terms.work import Load, OperatorClass
 
 CACHE_DTYPES = (Dtype.BF16, Dtype.FP8)
@@ -64,6 +64,7 @@ class StageRow:
     parameters: int
     stored_bytes: int
     bf16_bytes: int
+    quantizations: tuple[Quantization, ...]
     parts: tuple[PartRow, ...]
     usual_tokens: int
     cache: tuple[CacheRow, ...]
@@ -123,6 +124,7 @@ def _stage(
         parameters=needs.parameters,
         stored_bytes=stored_bytes(needs.tensors, stored),
         bf16_bytes=stored_bytes(needs.tensors, Stored()),
+        quantizations=quantizations(needs.tensors, stored),
         parts=_parts(needs, stored),
         usual_tokens=usual,
         cache=tuple(_cache(stage, group, usual=usual, full=architecture.context_max) for group in needs.cache),

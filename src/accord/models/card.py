@@ -160,9 +160,11 @@ class Card:
                 self.wrong(key, problem=f"holds {item!r}", fix=f"write whole numbers from {least} to {most}")
         return tuple(item for item in items if isinstance(item, int))
 
-    def words(self, key: str, *, known: Sequence[str] | None = None, count: int | None = None) -> tuple[str, ...]:
+    def words(
+        self, key: str, *, known: Sequence[str] | None = None, count: int | None = None, longest: int = LAYERS_MAX
+    ) -> tuple[str, ...]:
         """A list of texts, each one of `known` where that is given; () if the key is absent."""
-        items = self._items(key, count=count)
+        items = self._items(key, count=count, longest=longest)
         for item in items:
             if not isinstance(item, str) or (known is not None and item not in known):
                 fix = f"known here: {', '.join(known)}" if known else "write texts"
@@ -176,9 +178,16 @@ class Card:
             self._absent(key, fix=f"add the mapping `{key}`")
         if not isinstance(value, Mapping):
             self.wrong(key, problem="not a mapping", fix="write `{...}` with its keys")
+        for made in self._subs:
+            if made._values is value:
+                return made
         below = Card(value, path=self.field(key))
         self._subs.append(below)
         return below
+
+    def keys(self) -> tuple[str, ...]:
+        """All keys, for mappings whose keys are names."""
+        return tuple(self._values)
 
     def subs(self, key: str, *, count: int | None = None) -> "tuple[Card, ...]":
         """A list of nested mappings, `count` of them where it is given; () if the key is absent."""
@@ -204,7 +213,9 @@ class Card:
     def wrong(self, key: str, *, problem: str, fix: str) -> NoReturn:
         """Raises BadInput for one key."""
         value = self._values.get(key, "absent")
-        shown = f"a list of {len(value)}" if isinstance(value, list) and len(value) > 8 else value
+        shown: object = value
+        if isinstance(value, list | dict) and len(value) > 8:
+            shown = f"a {'list' if isinstance(value, list) else 'mapping'} of {len(value)}"
         raise BadInput(field=self.field(key), value=shown, problem=problem, fix=fix)
 
     def unread(self) -> tuple[str, ...]:
@@ -217,20 +228,19 @@ class Card:
         return (*left, *(path for below in self._subs for path in below.unread()))
 
     def _absent(self, key: str, *, fix: str) -> NoReturn:
-        near = difflib.get_close_matches(
-            key, [name for name in self._values if name not in self._read], n=1, cutoff=0.8
-        )
+        left = [name for name in self._values if name not in self._read]
+        near = difflib.get_close_matches(key, left[:1000], n=1, cutoff=0.8)
         hint = f"; did you mean {key} where it says {near[0]}?" if near else ""
         raise BadInput(field=self.field(key), value="absent", problem="required", fix=fix + hint)
 
-    def _items(self, key: str, *, count: int | None) -> Sequence[Json]:
+    def _items(self, key: str, *, count: int | None, longest: int = LAYERS_MAX) -> Sequence[Json]:
         value = self.raw(key)
         if value is None:
             return ()
         if not isinstance(value, Sequence) or isinstance(value, str):
             self.wrong(key, problem="not a list", fix="write a list")
-        if len(value) > LAYERS_MAX:
-            self.wrong(key, problem=f"{len(value)} items", fix=f"write {LAYERS_MAX} at most")
+        if len(value) > longest:
+            self.wrong(key, problem=f"{len(value)} items", fix=f"write {longest} at most")
         if count is not None and len(value) != count:
             self.wrong(key, problem=f"{len(value)} items where {count} are needed", fix=f"write {count} items")
         return value
