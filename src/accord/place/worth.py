@@ -68,7 +68,8 @@ def _duals(patterns: NDArray[np.int64], items: NDArray[np.int64], supply: Floats
     """Scarcity of each size and the price of a device: duals of the best mix of patterns, for one device."""
     import highspy
 
-    solver = highspy._Highs()  # the class below `Highs`, which prints a banner before it can be silenced
+    # The class below `Highs`, which prints a banner before it can be silenced.
+    solver = highspy._Highs()  # type: ignore[attr-defined]
     solver.setOptionValue("output_flag", False)
     solver.passModel(_program(patterns, items, supply))
     solver.run()
