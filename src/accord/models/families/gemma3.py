@@ -8,7 +8,7 @@ import math
 
 from accord.models.card import Card
 from accord.models.families.seeing import Sight, seeing, whole_spans
-from accord.models.families.text import text_of
+from accord.models.families.text import text_of, tying
 from accord.models.families.towers import tower_of
 from accord.models.parts.vision import projector
 from accord.terms.architecture import Architecture
@@ -19,7 +19,8 @@ FAMILY = "gemma3-vision"
 def build(card: Card, name: str) -> Architecture:
     """The composed model."""
     card.skip("boi_token_index", "eoi_token_index", "image_token_index", "image_token_id", "eoi_token_id")
-    text = text_of(card.sub("text_config"), kind="gemma3_text", tied=card.flag("tie_word_embeddings", True))
+    below = card.sub("text_config")
+    text = text_of(below, kind="gemma3_text", tied=tying(card, below, default=True))
     vision = card.sub("vision_config")
     tower = tower_of(vision, kind="siglip_vision_model")
     picture = tower.blocks.picture or 0

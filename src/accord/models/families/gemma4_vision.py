@@ -6,7 +6,7 @@ Gemma4ForConditionalGeneration.
 
 from accord.models.card import Card
 from accord.models.families.seeing import Sight, seeing, whole_spans
-from accord.models.families.text import text_of
+from accord.models.families.text import text_of, tying
 from accord.models.parts.feedforward import ACTIVATIONS
 from accord.models.parts.parts import vector
 from accord.models.parts.vision import NAME, Blocks, blocks, patches, positions, projector
@@ -21,7 +21,7 @@ def build(card: Card, name: str) -> Architecture:
     card.skip("image_token_id", "video_token_id", "boi_token_id", "eoi_token_id", "eoi_token_index", "audio_token_id")
     card.skip("boa_token_id", "eoa_token_id", "eoa_token_index", "audio_token_index", "image_token_index")
     below = card.sub("text_config")
-    text = text_of(below, kind="gemma4_text", tied=card.flag("tie_word_embeddings", True))
+    text = text_of(below, kind="gemma4_text", tied=tying(card, below, default=True))
     tokens = card.size("vision_soft_tokens_per_image", 280)
     both = below.word("use_bidirectional_attention", "") == "vision"
     sight = _sight(card.sub("vision_config"), hidden=text.hidden)

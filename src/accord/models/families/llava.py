@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from accord.models.card import Card
 from accord.models.families.seeing import Sight, seeing
-from accord.models.families.text import Text, text_of
+from accord.models.families.text import Text, text_of, tying
 from accord.models.families.towers import Tower, tower_of
 from accord.models.parts.feedforward import ACTIVATIONS
 from accord.models.parts.parts import linear, norm
@@ -25,10 +25,7 @@ def build(card: Card, name: str) -> Architecture:
     card.choice("projector_hidden_act", ACTIVATIONS, "gelu")
     make, kind, tower_kind, tied = _KINDS[card.word("model_type")]
     below = card.sub("text_config")
-    tied = card.flag("tie_word_embeddings", tied)
-    if kind == "llama":
-        tied = tied or below.flag("tie_word_embeddings", False)
-    text = text_of(below, kind=kind, tied=tied)
+    text = text_of(below, kind=kind, tied=tying(card, below, default=tied, either=not tied))
     vision = card.sub("vision_config")
     sight = make(card, vision, tower_of(vision, kind=tower_kind), text)
     return seeing(card, name=name, family=FAMILY, sight=sight, text=text)

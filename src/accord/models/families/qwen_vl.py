@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from accord.models.card import Card
 from accord.models.families.seeing import Sight, seeing
-from accord.models.families.text import Text, text_of
+from accord.models.families.text import Text, text_of, tying
 from accord.models.families.towers import sides
 from accord.models.parts.feedforward import ACTIVATIONS
 from accord.models.parts.parts import Parts
@@ -45,12 +45,11 @@ _TEXTS: Mapping[str, str] = {
 
 
 def _text(card: Card, kind: str) -> Text:
-    tied = card.flag("tie_word_embeddings", False)
     if "text_config" not in card:
         return text_of(card.given(model_type=_TEXTS[kind]))
     below = card.sub("text_config")
-    inner = below.flag("tie_word_embeddings", False) and kind in ("qwen2_vl", "qwen2_5_vl")
-    return text_of(below, kind=_TEXTS[kind], tied=tied or inner)
+    tied = tying(card, below, default=False, either=kind in ("qwen2_vl", "qwen2_5_vl"))
+    return text_of(below, kind=_TEXTS[kind], tied=tied)
 
 
 def _qwen3(card: Card, values: int, hidden: int) -> Sight:

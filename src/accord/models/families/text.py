@@ -57,6 +57,18 @@ def text_of(card: Card, *, kind: str | None = None, tied: bool | None = None) ->
     )
 
 
+def tying(outer: Card, below: Card, *, default: bool, either: bool = False) -> bool:
+    """Whether the head is the embedding: as the composed card says, else as `text_config` says, else `default`.
+
+    `either`: one of them is enough, as for families that once wrote it into `text_config` only.
+    """
+    key = "tie_word_embeddings"
+    inner = below.names(key) and below.flag(key, default)
+    if outer.names(key):
+        return outer.flag(key, default) or (either and inner)
+    return inner if below.names(key) else default
+
+
 # Decoders of composed models that are another family's to the last weight; only rotary positions differ.
 ALIKE: Mapping[str, str] = {
     "qwen2_vl_text": "qwen2",
