@@ -182,7 +182,7 @@ def _quantized_layers(card: Card, made: _Settings) -> None:
         key = (said.get("quant_algo"), said.get("group_size"))
         if not all(isinstance(item, str | int | None) for item in key) or key not in kinds:
             kinds[key] = _algorithm(layers.sub(name))
-        _add(layers, name, made.named, name, kinds[key])
+        _add(layers, name, made.named, name=name, kind=kinds[key])
 
 
 def _compressed(card: Card, root: Card) -> _Settings:
@@ -202,7 +202,7 @@ def _compressed(card: Card, root: Card) -> _Settings:
             if target == "Linear":
                 made.kind = kind
             else:
-                _add(group, "targets", made.named, target, kind)
+                _add(group, "targets", made.named, name=target, kind=kind)
     _plain(card, made, "ignore")
     return made
 
@@ -278,10 +278,10 @@ def _fbgemm(card: Card, root: Card) -> _Settings:
 def _plain(card: Card, made: _Settings, *keys: str) -> None:
     for key in keys:
         for name in card.words(key, longest=NAMES_MAX):
-            _add(card, key, made.plain, name, _PLAIN)
+            _add(card, key, made.plain, name=name, kind=_PLAIN)
 
 
-def _add(card: Card, key: str, names: Named[_Kind], name: str, kind: _Kind) -> None:
+def _add(card: Card, key: str, names: Named[_Kind], *, name: str, kind: _Kind) -> None:
     problem = names.add(name, kind)
     if problem:
         card.wrong(key, problem=f"{name[:80]!r}: {problem}", fix="name modules, or use * and simple patterns")
