@@ -20,10 +20,11 @@ def build(card: Card, name: str) -> Architecture:
     base = frame(card)
     seen = spans(card, base.layers, Sliding.ALTERNATE, window=None if card.names("sliding_window") else 128)
     attention = attend(base, heads_of(card, base, _TRAITS), seen, sinks=True)
+    count = card.size("num_local_experts", 128)
     mixture = Mixture(
         sparse=base.layers,
-        count=card.size("num_local_experts", 128),
-        chosen=card.size("num_experts_per_tok", 4),
+        count=count,
+        chosen=card.size("num_experts_per_tok", 4, most=count),
         width=card.size("intermediate_size", 2880),
         bias=True,
     )

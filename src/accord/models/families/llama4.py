@@ -40,10 +40,11 @@ def _mixture(card: Card, base: Frame) -> Mixture:
     sparse = tuple(sorted(set(listed))) if card.names("moe_layers") and listed else base.layers[step - 1 :: step]
     dense = tuple(layer for layer in base.layers if layer not in sparse)
     width = card.size("intermediate_size")
+    count = card.size("num_local_experts", 16)
     return Mixture(
         sparse=sparse,
-        count=card.size("num_local_experts", 16),
-        chosen=card.size("num_experts_per_tok", 1),
+        count=count,
+        chosen=card.size("num_experts_per_tok", 1, most=count),
         width=width,
         dense=dense,
         dense_width=card.size("intermediate_size_mlp", 16384),

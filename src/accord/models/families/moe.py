@@ -28,8 +28,6 @@ _TRAITS: Mapping[str, Traits] = {
 _NESTED: Mapping[str, Mapping[str, int]] = {
     "qwen3_moe": {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 32,
                   "vocab_size": 151936, "max_position_embeddings": 32768},
-    "glm4_moe": {"hidden_size": 4096, "intermediate_size": 10944, "num_hidden_layers": 46, "num_attention_heads": 96,
-                 "vocab_size": 151552},
 }  # fmt: skip
 
 
@@ -51,10 +49,11 @@ def _traits(card: Card, kind: str) -> Traits:
 
 
 def _mixtral(card: Card, base: Frame) -> Mixture:
+    count = card.size("num_local_experts", 8)
     return Mixture(
         sparse=base.layers,
-        count=card.size("num_local_experts", 8),
-        chosen=card.size("num_experts_per_tok", 2),
+        count=count,
+        chosen=card.size("num_experts_per_tok", 2, most=count),
         width=card.size("intermediate_size"),
     )
 
@@ -69,7 +68,7 @@ def _qwen(card: Card, base: Frame, *, experts: int, chosen: int, shared: int) ->
     return Mixture(
         sparse=sparse,
         count=count,
-        chosen=card.size("num_experts_per_tok", chosen),
+        chosen=card.size("num_experts_per_tok", chosen, most=max(1, count)),
         width=card.size("moe_intermediate_size", 1408 if shared else 768),
         dense=rest,
         dense_width=card.size("intermediate_size", None if rest else 6144),
@@ -109,10 +108,11 @@ def _minimax(card: Card, base: Frame) -> Mixture:
     card.choice("scoring_func", ("sigmoid",), "sigmoid")
     if card.size("shared_intermediate_size", 0, least=0):
         card.wrong("shared_intermediate_size", problem="MiniMax-M2 has no shared expert", fix="write 0")
+    count = card.size("num_local_experts", 256)
     return Mixture(
         sparse=base.layers,
-        count=card.size("num_local_experts", 256),
-        chosen=card.size("num_experts_per_tok", 8),
+        count=count,
+        chosen=card.size("num_experts_per_tok", 8, most=count),
         width=card.size("intermediate_size"),
         correction=card.flag("use_routing_bias", True),
         router_dtype=Dtype.F32,
@@ -122,6 +122,8 @@ def _minimax(card: Card, base: Frame) -> Mixture:
 def _minimax_attention(card: Card, base: Frame) -> Parts:
     card.skip("rotary_dim", "partial_rotary_factor")
     card.choice("qk_norm_type", ("per_layer",), "per_layer")
+    if 0 in card.sizes("attn_type_list", most=1):
+        card.wrong("attn_type_list", problem="linear attention in MiniMax-M2", fix="write 1 for each layer")
     heads = heads_of(card, base, _TRAITS["minimax_m2"])
     return grouped(
         base.layers,

@@ -5,7 +5,7 @@ Out: `Architecture`. Shapes and defaults follow transformers' Step3p7ForConditio
 the published cards, too.
 """
 
-from accord.models.card import Card
+from accord.models.card import SIZE_MAX, Card
 from accord.models.families.dense import Frame, decoder, frame, lone, with_defaults
 from accord.models.families.mixture import Mixture, mixture_parts
 from accord.models.families.seeing import Sight, seeing
@@ -107,10 +107,11 @@ def _mixture(card: Card, base: Frame) -> Mixture:
         card.choice(key, ("sigmoid",), "sigmoid")
     sparse = _sparse(card, base.layers)
     shared = card.size("n_shared_experts", 1, least=0, most=1)
+    count = _named(card, ("n_routed_experts", "moe_num_experts", "num_experts", "num_local_experts"), 288)
     return Mixture(
         sparse=sparse,
-        count=_named(card, ("n_routed_experts", "moe_num_experts", "num_experts", "num_local_experts"), 288),
-        chosen=_named(card, ("num_experts_per_tok", "moe_top_k"), 8),
+        count=count,
+        chosen=_named(card, ("num_experts_per_tok", "moe_top_k"), 8, most=count),
         width=card.size("moe_intermediate_size", 1280),
         dense=tuple(layer for layer in base.layers if layer not in sparse),
         dense_width=card.size("intermediate_size"),
@@ -168,10 +169,10 @@ def _sight(card: Card, vision: Card, hidden: int) -> Sight:
     )
 
 
-def _named(card: Card, keys: tuple[str, ...], default: int) -> int:
+def _named(card: Card, keys: tuple[str, ...], default: int, *, most: int = SIZE_MAX) -> int:
     """A size under whichever of these names the card has it."""
     card.skip(*keys)
     for key in keys:
         if key in card:
-            return card.size(key)
+            return card.size(key, most=most)
     return default
