@@ -1,4 +1,4 @@
-"""MiniMax-Text-01: lightning attention in seven of eight layers, softmax attention in the rest, experts in all.
+"""MiniMax-Text-01 and MiniMax-M1: lightning attention in seven of eight layers, softmax attention in the rest, experts in all.
 
 In: its card. Out: `Architecture` with one stage. Shapes follow transformers' MiniMaxForCausalLM.
 """
@@ -50,9 +50,9 @@ def _layers(card: Card, base: Frame) -> tuple[Layers, Layers]:
 
 def _skip(card: Card) -> None:
     """Factors of the residual branches, and what the original card repeats."""
-    if card.size("shared_intermediate_size", 0, least=0):
-        card.wrong("shared_intermediate_size", problem="MiniMax-Text-01 has no shared expert", fix="write 0")
-    card.skip("rotary_dim", "postnorm", "shared_moe_mode", "layernorm_full_attention_alpha", "sliding_window")
+    if card.raw("shared_intermediate_size") not in (None, 0, [0]):
+        card.wrong("shared_intermediate_size", problem="these models have no shared expert", fix="write 0")
+    card.skip("rotary_dim", "postnorm", "shared_moe_mode", "sliding_window")
     for branch in ("full_attn", "linear_attn", "mlp"):
         card.skip(f"{branch}_alpha_factor", f"{branch}_beta_factor")
     for branch in ("full_attention", "linear_attention", "mlp"):

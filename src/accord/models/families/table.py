@@ -202,6 +202,18 @@ def _gemma3n() -> Build:
     return build
 
 
+def _pi0() -> Build:
+    from accord.models.families.pi0 import build
+
+    return build
+
+
+def _openvla() -> Build:
+    from accord.models.families.openvla import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -342,7 +354,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="minimax-text",
         words="decoders that mix lightning attention and softmax attention",
-        model_types=("minimax",),
+        model_types=("minimax", "minimax_text_01", "minimax_m1"),
         load=_minimax_text,
     ),
     Family(
@@ -414,5 +426,21 @@ FAMILIES: tuple[Family, ...] = (
         words="Gemma 3n: residual streams, per-layer embeddings, shared caches",
         model_types=("gemma3n_text",),
         load=_gemma3n,
+    ),
+    Family(
+        name="pi0",
+        words="pi0: a prefix of pictures and words, and an action expert with flow matching",
+        model_types=(
+            "pi0",
+        ),
+        load=_pi0,
+    ),
+    Family(
+        name="openvla",
+        words="OpenVLA: two vision towers and a Llama 2 that writes actions",
+        model_types=(
+            "openvla",
+        ),
+        load=_openvla,
     ),
 )
