@@ -61,6 +61,14 @@ def applications(per: Per, load: Load) -> int:
             return load.batch
 
 
+def experts_touched(experts: int, chosen: int, units: int) -> float:
+    """How many of `experts` at least one of `units` goes through, expected where each unit's choice is even.
+
+    A given expert is left out by one unit with 1 - chosen / experts, and by all of them with its power.
+    """
+    return experts * (1.0 - (1.0 - chosen / experts) ** units)
+
+
 def pairs(attention: Attention, load: Load, *, rectangle: bool = False) -> float:
     """Pairs of query and key that one head of one layer scores, over the whole batch."""
     new, old = load.new, load.context
