@@ -6,6 +6,7 @@ model's dtype, recurrent states in float32 (lightning attention's in the model's
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -53,12 +54,14 @@ _SMALL: dict[str, dict[str, Json]] = {
     "jamba": {**_BASE, "model_type": "jamba", "num_experts": 4, "attn_layer_period": 2, "attn_layer_offset": 1,
               "mamba_d_state": 12, "mamba_dt_rank": 20},
 }  # fmt: skip
+_KIMI_LAYERS: dict[str, Json] = {
+    "full_attn_layers": [2, 4], "kda_layers": [1, 3], "head_dim": 32, "num_heads": 4, "short_conv_kernel_size": 4,
+}  # fmt: skip
 _KIMI: dict[str, Json] = {
     **_BASE, "model_type": "kimi_linear", "num_key_value_heads": 4, "kv_lora_rank": 64, "qk_rope_head_dim": 16,
     "qk_nope_head_dim": 32, "v_head_dim": 32, "num_experts": 8, "num_experts_per_token": 2,
     "moe_intermediate_size": 96, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-    "linear_attn_config": {"full_attn_layers": [2, 4], "kda_layers": [1, 3], "head_dim": 32, "num_heads": 4,
-                           "short_conv_kernel_size": 4},
+    "linear_attn_config": _KIMI_LAYERS,
 }  # fmt: skip
 
 
@@ -94,7 +97,7 @@ def test_catalog_cards_have_transformers_parameters_and_the_published_count(name
 
 def test_both_parts_of_a_composed_card_have_transformers_parameters():
     card = _catalog("qwen3.5-35b-a3b")["card"]
-    model = peers.meta_model(peers.config_of(card), peers.AutoModelForImageTextToText)
+    model: Any = peers.meta_model(peers.config_of(card), peers.AutoModelForImageTextToText)
     read = read_card(card, name="qwen")
     vision = peers.parameters_of(model.model.visual)
     assert [item.parameters for item in read.needs] == [vision, peers.parameters_of(model) - vision]
@@ -221,7 +224,7 @@ def test_a_wrong_figure_is_named(kind, change, field):
 
 
 def test_kimi_layers_must_be_named_once():
-    lists = {**_KIMI["linear_attn_config"], "kda_layers": [1, 2]}
+    lists = {**_KIMI_LAYERS, "kda_layers": [1, 2]}
     with pytest.raises(BadInput) as caught:
         read_card({**_KIMI, "linear_attn_config": lists}, name="kimi")
     assert caught.value.field == "linear_attn_config.kda_layers"

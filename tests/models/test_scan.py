@@ -171,10 +171,10 @@ def one_by_one(tally, given, *, delta):
 def in_one_chunk(tally, state, given, *, delta):
     """One chunk: what the old state says, what the pairs in it say, and the state after it."""
     q, k, v, rate, logs = given
-    total, news = np.cumsum(logs, axis=0), []
+    total, news = np.cumsum(logs, axis=0), list[np.ndarray]()
     seen, ahead = q * np.exp(total), k * np.exp(-total)
     if delta:
-        new_keys = []
+        new_keys: list[np.ndarray] = []
         for t in range(len(q)):
             value, key = rate[t] * v[t], rate[t] * k[t] * np.exp(total[t])
             for s in range(t):
