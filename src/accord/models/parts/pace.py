@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from accord.models.parts.parts import Parts
 from accord.terms.tensors import Dtype, Tensor
-from accord.terms.work import Attention, Experts, Lookup, MatMul, Operator, Per, Phase
+from accord.terms.work import Attention, Experts, Lookup, MatMul, Operator, Per, Phase, Reach
 
 
 def paced(parts: Parts, rate: float, *, phase: Phase | None = None) -> Parts:
@@ -32,9 +32,33 @@ def stored_as(parts: Parts, dtype: Dtype) -> Parts:
     return _changed(parts, lambda tensor: replace(tensor, dtype=dtype))
 
 
+def renamed(parts: Parts, old: str, new: str) -> Parts:
+    """The same parts where names begin with `new` instead of `old`, so that two towers can stand side by side."""
+    made = _changed(parts, lambda tensor: replace(tensor, name=_renamed(tensor.name, old, new)))
+    operators = tuple(
+        replace(item, name=_renamed(item.name, old, new)) if isinstance(item, Attention) else item
+        for item in made.operators
+    )
+    return replace(made, operators=operators)
+
+
+def all_see_all(parts: Parts) -> Parts:
+    """A decoder's layers without their mask, and without logits: a prefix that is read as a whole."""
+    operators = tuple(
+        replace(item, reach=Reach.ALL) if isinstance(item, Attention) else item
+        for item in parts.operators
+        if not (isinstance(item, MatMul) and item.per is Per.SEQUENCE)
+    )
+    return replace(parts, operators=operators)
+
+
 def idle(parts: Parts) -> Parts:
     """What is stored, but takes no part in the stage's usual work."""
     return replace(parts, operators=())
+
+
+def _renamed(name: str, old: str, new: str) -> str:
+    return new + name.removeprefix(old) if name.startswith(old) else name
 
 
 def _paced(item: Operator, rate: float, phase: Phase | None) -> Operator:
