@@ -4,7 +4,7 @@ In: heads, their sizes, the layers. Out: `Parts` with a cache group. Invariant: 
 head, and held by several ranks where there are fewer heads than ranks.
 """
 
-from accord.models.parts.parts import Layers, Parts, linear, norm, vector
+from accord.models.parts.parts import NOTHING, Layers, Parts, linear, norm, vector
 from accord.terms.cache import CacheGroup, CacheKind
 from accord.terms.tensors import Part, Split
 from accord.terms.work import Attention, Reach
@@ -44,10 +44,9 @@ def grouped(
 
     `qk_norm` is the size of a scale on queries and on keys (the head's size, usually; 0: none). `sinks`: a learned
     logit a head (gpt-oss). `gate`: queries come with a gate on the output (Qwen3-Next). `span` goes with WINDOW, CHUNK
-    and CHOSEN.
-    `qk_norm_wide`: the scales have a value for each channel of all heads (MiniMax-M2). `head_gate`: a matrix gives one
-    gate for each head's output (Step-3.5). `values` False: what gives keys gives values, too (Gemma 4). `shared`: keys
-    and values are an earlier layer's, whose cache these layers read (Gemma 3n).
+    and CHOSEN. `qk_norm_wide`: the scales have a value for each channel of all heads (MiniMax-M2). `head_gate`: a
+    matrix gives one gate for each head's output (Step-3.5). `values` False: what gives keys gives values, too (Gemma
+    4). `shared`: keys and values are an earlier layer's, whose cache these layers read (Gemma 3n).
     """
     if not layers:
         return Parts()
@@ -55,19 +54,14 @@ def grouped(
     queries = heads * head_dim * (2 if gate else 1)
     made = linear(f"{name}.q", hidden, queries, layers, split=Split.ROWS, pieces=heads, bias=bias)
     if not shared:
-        for side, size in (("k", head_dim), ("v", value if values else 0)):
-            made += linear(
-                f"{name}.{side}", hidden, kv_heads * size, layers, split=Split.KV_ROWS, pieces=kv_heads, bias=bias
-            )
+        for side, size in (("k", kv_heads * head_dim), ("v", kv_heads * value if values else 0)):
+            made += linear(f"{name}.{side}", hidden, size, layers, split=Split.KV_ROWS, pieces=kv_heads, bias=bias)
         made += norm(f"{name}.k_norm", qk_norm, layers)
     made += norm(f"{name}.q_norm", qk_norm, layers)
     if qk_norm_wide:
         made += _wide_norm(f"{name}.q_norm", layers, size=heads * head_dim, split=Split.ROWS, pieces=heads)
         made += _wide_norm(f"{name}.k_norm", layers, size=kv_heads * head_dim, split=Split.KV_ROWS, pieces=kv_heads)
-    if head_gate:
-        made += linear(f"{name}.gate", hidden, heads, layers, split=Split.ROWS, pieces=heads)
-    if sinks:
-        made += vector(f"{name}.sinks", heads, layers, split=Split.ROWS, pieces=heads)
+    made += _by_head(name, layers, hidden=hidden, heads=heads, sinks=sinks, gate=head_gate)
     scores = Attention(
         name=name,
         layers=layers,
@@ -82,6 +76,11 @@ def grouped(
     return made + linear(
         f"{name}.o", heads * value, out_width or hidden, layers, split=Split.COLUMNS, pieces=heads, bias=out_bias
     )
+
+
+def _by_head(name: str, layers: Layers, *, hidden: int, heads: int, sinks: bool, gate: bool) -> Parts:
+    made = linear(f"{name}.gate", hidden, heads, layers, split=Split.ROWS, pieces=heads) if gate else NOTHING
+    return made + vector(f"{name}.sinks", heads, layers, split=Split.ROWS, pieces=heads) if sinks else made
 
 
 def _wide_norm(name: str, layers: Layers, *, size: int, split: Split, pieces: int) -> Parts:

@@ -4,6 +4,8 @@ In: widths, expert counts, the layers. Out: `Parts`. Invariant: one expert's mat
 that expert parallelism can deal them out.
 """
 
+from dataclasses import replace
+
 from accord.models.parts.parts import NOTHING, Layers, Parts, linear, vector
 from accord.terms.tensors import Dtype, Part, Split, Tensor
 from accord.terms.work import Experts
@@ -75,11 +77,17 @@ def experts(
     )
     if correction:
         router += vector(f"{name}.correction", count, layers, part=Part.ROUTER, dtype=Dtype.F32, buffer=True)
-    up, down = Split.ROWS, Split.COLUMNS
-    sides = [("up", width, hidden, up), ("down", hidden, width, down)]
+    weights = _matrices(name, layers, hidden=hidden, width=width, count=count, with_gate=with_gate)
+    biases = tuple(_bias(weight) for weight in weights) if bias else ()
+    work = Experts(name=name, weights=weights, experts=count, chosen=min(chosen, count))
+    return router + Parts(tensors=weights + biases, operators=(work,))
+
+
+def _matrices(name: str, layers: Layers, *, hidden: int, width: int, count: int, with_gate: bool) -> tuple[Tensor, ...]:
+    sides = [("up", width, hidden, Split.ROWS), ("down", hidden, width, Split.COLUMNS)]
     if with_gate:
-        sides.insert(0, ("gate", width, hidden, up))
-    weights = tuple(
+        sides.insert(0, ("gate", width, hidden, Split.ROWS))
+    return tuple(
         Tensor(
             name=f"{name}.{side}",
             part=Part.EXPERT,
@@ -94,18 +102,15 @@ def experts(
         )
         for side, rows, columns, inner in sides
     )
-    biases = tuple(
-        Tensor(
-            name=f"{weight.name}.bias",
-            part=Part.EXPERT,
-            rows=weight.rows,
-            copies=count,
-            layers=layers,
-            split=Split.EXPERTS,
-            inner=Split.ROWS if weight.inner is Split.ROWS else Split.NONE,
-            pieces=width,
-        )
-        for weight in (weights if bias else ())
+
+
+def _bias(weight: Tensor) -> Tensor:
+    """The bias of each copy: divided as its outputs are, else held by every rank."""
+    by_output = weight.inner is Split.ROWS
+    return replace(
+        weight,
+        name=f"{weight.name}.bias",
+        columns=1,
+        inner=Split.ROWS if by_output else Split.NONE,
+        quantizable=False,
     )
-    work = Experts(name=name, weights=weights, experts=count, chosen=min(chosen, count))
-    return router + Parts(tensors=weights + biases, operators=(work,))
