@@ -1,11 +1,12 @@
 """Diffusion pipelines for pictures, clips and worlds: text encoders, a denoiser run step by step, a VAE's decoder.
 
-In: a pipeline's card: `_class_name`, and the `config.json` of each component under the component's name. Out:
-`Architecture`. What a request may choose (`height`, `width`, `num_frames`, `num_inference_steps`) has the pipeline's
+In: a pipeline's card: `_class_name`, and the `config.json` of each component under its name. Out: `Architecture`.
+What a request may choose (`height`, `width`, `num_frames`, `num_inference_steps`) has the pipeline's
 defaults unless the card says otherwise; the rates of a VAE that compresses time hold for that many frames.
 """
 
 from dataclasses import dataclass
+from math import isqrt
 
 from accord.models.card import Card
 from accord.models.families.denoisers import denoiser
@@ -113,10 +114,10 @@ def _request(card: Card, usual: Usual, first: Denoiser, scale: Compression) -> _
         )
     area = first.values // scale.channels
     height, width = card.size("height", usual.height), card.size("width", usual.width)
+    for key, side in (("height", height), ("width", width)):
+        card.divides(key, side, scale.space * isqrt(area), by="the pixels of one position")
     frames = 1 + (card.size("num_frames", usual.frames) - 1) // scale.time
     plane = (height // scale.space) * (width // scale.space)
-    if plane < area:
-        card.wrong("height", problem="smaller than one position", fix=f"write at least {scale.space * area}")
     return _Request(
         positions=plane * frames // area,
         prompt=usual.prompt,
@@ -133,7 +134,7 @@ def _encoder_stages(pipeline: _Pipeline) -> tuple[StageDraft, ...]:
             unit=Unit.TOKEN,
             parts=item.parts,
             card=below,
-            example_units=min(pipeline.usual.prompt, item.tokens_max or pipeline.usual.prompt),
+            example_units=min(pipeline.usual.encoded, item.tokens_max or pipeline.usual.encoded),
         )
         for key, below, item in pipeline.encoders
     )
@@ -197,7 +198,7 @@ def _hidden(key: str, item: Encoder, stage: str, *, pooled: bool) -> EdgeDraft:
 
 def _remarks(pipeline: _Pipeline) -> tuple[str, ...]:
     clip = pipeline.request.clip
-    remarks = ["the VAE's encoder is loaded, but not run"]
+    remarks = ["the VAE's encoder is counted in weights, not in work"]
     if pipeline.scale.time > 1 and clip.frames > 1:
         remarks.append(f"the VAE's work is that of clips of {1 + (clip.frames - 1) * pipeline.scale.time} frames")
     return tuple(remarks)

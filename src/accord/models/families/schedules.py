@@ -42,7 +42,7 @@ def schedule(card: Card, *, steps: int, stages: int) -> Schedule:
 def times(steps: int, *, shift: float) -> tuple[int, ...]:
     """The times of a flow-matching schedule from 1 down, shifted towards noise (arXiv 2403.03206, section 5.3.2)."""
     plain = (1 + index / steps * (1 / _TIMES - 1) for index in range(steps))
-    return tuple(int(_TIMES * shift * time / (1 + (shift - 1) * time)) for time in plain)
+    return tuple(min(_TIMES - 1, int(_TIMES * shift * time / (1 + (shift - 1) * time))) for time in plain)
 
 
 def _shift(card: Card) -> float | None:

@@ -13,23 +13,27 @@ _SCALE = "two passes a step with guidance on, as is usual (classifier-free guida
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """`pooled` names encoders of which one vector is used; `guided` says in words when a step takes two passes."""
+    """`prompt` is what the denoiser sees, `encoded` what one encoder reads at most.
+
+    `pooled` names encoders of which one vector is used; `guided` says in words when a step takes two passes.
+    """
 
     height: int = 1024
     width: int = 1024
     frames: int = 1
     steps: int = 50
     prompt: int = 512
+    encoded: int = 512
     pooled: tuple[str, ...] = ()
     guided: str | None = None
 
 
 USUAL: Mapping[str, Usual] = {
     # Qwen-Image doesn't pad prompts; 128 tokens are a long paragraph.
-    "QwenImagePipeline": Usual(prompt=128, guided=_NEGATIVE),
+    "QwenImagePipeline": Usual(prompt=128, encoded=128, guided=_NEGATIVE),
     "FluxPipeline": Usual(steps=28, pooled=("text_encoder",)),
     # 77 tokens of CLIP's and 256 of T5's, one after another.
-    "StableDiffusion3Pipeline": Usual(steps=28, prompt=333, guided=_SCALE),
+    "StableDiffusion3Pipeline": Usual(steps=28, prompt=333, encoded=256, guided=_SCALE),
     "WanPipeline": Usual(height=480, width=832, frames=81, guided=_SCALE),
     "CosmosTextToWorldPipeline": Usual(height=704, width=1280, frames=121, steps=36, guided=_SCALE),
     "CosmosVideoToWorldPipeline": Usual(height=704, width=1280, frames=121, steps=36, guided=_SCALE),
