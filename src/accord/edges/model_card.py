@@ -65,7 +65,8 @@ def parse_card(text: str, *, where: str) -> Mapping[str, Json]:
         place = f"{where}, line {error.lineno} column {error.colno}"
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
         fix = "the file is cut off there; fetch it again" if cut else "mend it there"
-        raise BadInput(field="CARD", value=place, problem=f"not JSON: {error.msg}", fix=fix) from error
+        there = text[error.pos : error.pos + 20]
+        raise BadInput(field=place, value=there, problem=f"not JSON: {error.msg}", fix=fix) from error
     except RecursionError as error:
         raise _too_deep(where) from error
     except ValueError as error:  # a whole number of more digits than Python reads
