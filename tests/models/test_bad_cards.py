@@ -51,7 +51,7 @@ def _places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
         yield from _places(below, (*path, key))
 
 
-_ODD = st.one_of(
+_ODD: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from(
         [0, -1, 1, 2, 3, 7, 10**6, 10**12, 10**40, -(10**12), 0.5, 1e300, math.inf, -math.inf, math.nan, True, False]
     ),
@@ -134,6 +134,10 @@ _LLAMA = {
         ({"model_type": "lama"}, "the nearest family is dense"),
         ({"model_type": 7}, "model_type: 7: not a text"),
         ({"quantization_config": {"quant_method": "magic"}}, "quantization_config.quant_method: 'magic': unknown"),
+        (
+            {"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["re:(a+)+$"]}},
+            "'re:(a+)+$': not a simple pattern",
+        ),
         ({"quantization_config": [1]}, "quantization_config: [1]: not a mapping"),
     ],
 )

@@ -19,6 +19,7 @@ PATTERNS_MAX = 1 << 14
 # What a regular expression of a card may be made of, so that none can take for ever.
 _SIMPLE = re.compile(r"(?:[\w/-]|\\[.d]\+?|\.\*|\.|\((?:\?:)?[\w|]*\)|\[[\w-]+\]\+?|[$^])*")
 _WILD_MAX = 3
+_REGEXES_MAX = 64
 
 # The words that lead up to the layers; they differ between releases of one model.
 _LEADS = re.compile(r"^(?:(?:model|language_model|backbone|transformer|text_model|thinker|decoder)\.)+")
@@ -112,7 +113,7 @@ class Named(Generic[T]):
         self._patterns: list[tuple[re.Pattern[str], T]] = []
         self._layers: dict[str, list[tuple[re.Pattern[str], T]]] = {}
         self._numbered: list[tuple[re.Pattern[str], T]] = []
-        self._count = 0
+        self._count = self._regexes = 0
         self._known: dict[str, T | None] = {}
 
     def __bool__(self) -> bool:
@@ -164,8 +165,10 @@ class Named(Generic[T]):
         return None if len(self._exact) + len(self._anywhere) <= NAMES_MAX else f"more than {NAMES_MAX} names"
 
     def _add_regex(self, text: str, said: T) -> str | None:
-        if len(text) > 200 or text.count("*") > _WILD_MAX or not _SIMPLE.fullmatch(text):
-            return "not a simple pattern"
+        wild = text.count("*") + text.count("+")
+        self._regexes += 1
+        if len(text) > 200 or wild > _WILD_MAX or self._regexes > _REGEXES_MAX or not _SIMPLE.fullmatch(text):
+            return "not a simple pattern, or too many of them"
         try:
             made = re.compile(text)
         except re.error as error:
