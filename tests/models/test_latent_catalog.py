@@ -1,4 +1,4 @@
-"""The catalog's cards with latent, chosen or compressed attention: as the public cards say, or as transformers counts."""
+"""Catalog cards with latent, chosen or compressed attention: as the public cards say, or as transformers counts."""
 
 import json
 from importlib.resources import files
