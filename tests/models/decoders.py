@@ -18,7 +18,7 @@ from accord.terms.work import Load
 from tests.models import peers
 
 
-def check_small(card: Mapping[str, Json], kind: Any = peers.AutoModelForCausalLM) -> None:
+def check_small(card: Mapping[str, Json], kind: Any = peers.AutoModelForCausalLM, **inputs: Any) -> None:
     """A prefill of two sequences and a step of one token, of text alone where the card has other stages, too.
 
     Eager attention computes the whole rectangle of a prefill, so that is what is compared.
@@ -28,12 +28,12 @@ def check_small(card: Mapping[str, Json], kind: Any = peers.AutoModelForCausalLM
     model = peers.small_model(peers.config_of(card), kind)
     assert read.parameters == peers.parameters_of(model)
 
-    first = peers.run(model, new=12, batch=2)
+    first = peers.run(model, new=12, batch=2, **inputs)
     counted = step_flops(needs.operators, Load(new=12, batch=2), rectangle=True)
     assert counted == pytest.approx(first.flops, rel=0.01)
     assert 2 * request_bytes(needs.cache, tokens=12, dtype=Dtype.F32) == peers.cache_bytes(first.cache)
 
-    then = peers.run(model, new=1, batch=2, cache=first.cache)
+    then = peers.run(model, new=1, batch=2, cache=first.cache, **inputs)
     counted = step_flops(needs.operators, Load(new=1, context=12, batch=2), rectangle=True)
     assert counted == pytest.approx(then.flops, rel=0.01)
 
