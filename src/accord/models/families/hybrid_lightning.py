@@ -1,6 +1,6 @@
-"""MiniMax-Text-01 and MiniMax-M1: lightning attention in seven of eight layers, softmax attention in the rest, experts in all.
+"""MiniMax-Text-01 and MiniMax-M1: lightning attention in seven of eight layers, softmax attention in the rest.
 
-In: its card. Out: `Architecture` with one stage. Shapes follow transformers' MiniMaxForCausalLM.
+In: their cards. Out: `Architecture` with one stage. Shapes follow transformers' MiniMaxForCausalLM.
 """
 
 from accord.models.card import Card

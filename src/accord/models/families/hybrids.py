@@ -30,7 +30,7 @@ def of_kind(layers: Layers, kinds: tuple[str, ...], kind: str) -> Layers:
 
 
 def plain_attention(
-    card: Card, layers: Layers, *, hidden: int, head_dim: int | None = None, bias: bool = False
+    card: Card, layers: Layers, *, hidden: int, head_dim: int | None = None, bias: bool = False, qk_norm: bool = False
 ) -> Parts:
     """Grouped-query attention over all tokens, as the card says its heads."""
     heads = card.size("num_attention_heads")
@@ -38,14 +38,16 @@ def plain_attention(
     card.divides("num_attention_heads", heads, kv_heads, by="num_key_value_heads")
     if head_dim is None:
         card.divides("hidden_size", hidden, heads, by="num_attention_heads")
+    width = head_dim or hidden // heads
     return grouped(
         layers,
         hidden=hidden,
         heads=heads,
         kv_heads=kv_heads,
-        head_dim=head_dim or hidden // heads,
+        head_dim=width,
         bias=bias,
         out_bias=bias,
+        qk_norm=width if qk_norm else 0,
     )
 
 
@@ -53,6 +55,8 @@ def narrowed(
     layers: Layers, inner: Parts, *, hidden: int, latent: int, bias: bool = False, normed: bool = False
 ) -> Parts:
     """Experts that work on a projection of the hidden state; every rank projects there and back."""
+    if not layers:
+        return inner
     made = linear("experts.narrow", hidden, latent, layers, bias=bias) + inner
     if normed:
         made += norm("experts.norm", latent, layers)

@@ -154,6 +154,18 @@ def _nemotron_h() -> Build:
     return build
 
 
+def _mamba2_hybrid() -> Build:
+    from accord.models.families.hybrid_mamba2 import build
+
+    return build
+
+
+def _lfm2() -> Build:
+    from accord.models.families.lfm2 import build
+
+    return build
+
+
 def _jamba() -> Build:
     from accord.models.families.jamba import build
 
@@ -210,6 +222,18 @@ def _pi0() -> Build:
 
 def _openvla() -> Build:
     from accord.models.families.openvla import build
+
+    return build
+
+
+def _csm() -> Build:
+    from accord.models.families.csm import build
+
+    return build
+
+
+def _fastspeech2_conformer() -> Build:
+    from accord.models.families.speech import build
 
     return build
 
@@ -364,6 +388,18 @@ FAMILIES: tuple[Family, ...] = (
         load=_nemotron_h,
     ),
     Family(
+        name="mamba2-hybrid",
+        words="decoders that mix Mamba-2 and attention: Bamba, Granite 4, Falcon-H1",
+        model_types=("bamba", "granitemoehybrid", "falcon_h1"),
+        load=_mamba2_hybrid,
+    ),
+    Family(
+        name="lfm2",
+        words="decoders that mix short convolutions and attention",
+        model_types=("lfm2", "lfm2_moe"),
+        load=_lfm2,
+    ),
+    Family(
         name="jamba",
         words="decoders that mix Mamba and attention, with experts",
         model_types=("jamba",),
@@ -381,6 +417,7 @@ FAMILIES: tuple[Family, ...] = (
             "CosmosVideoToWorldPipeline",
             "Cosmos2TextToImagePipeline",
             "Cosmos2VideoToWorldPipeline",
+            "Cosmos3OmniPipeline",
         ),
         load=_diffusion,
     ),
@@ -442,5 +479,22 @@ FAMILIES: tuple[Family, ...] = (
             "openvla",
         ),
         load=_openvla,
+    ),
+    Family(
+        name="csm",
+        words="CSM: a Llama that speaks codes, a depth decoder, the Mimi codec",
+        model_types=(
+            "csm",
+        ),
+        load=_csm,
+    ),
+    Family(
+        name="fastspeech2-conformer",
+        words="FastSpeech 2 on Conformers, with HiFi-GAN",
+        model_types=(
+            "fastspeech2_conformer",
+            "fastspeech2_conformer_with_hifigan",
+        ),
+        load=_fastspeech2_conformer,
     ),
 )

@@ -1,4 +1,4 @@
-"""Mixers with a state of one size: gated delta net, Kimi Delta Attention, lightning attention, Mamba 1 and 2.
+"""Mixers with a state of one size: delta rules, lightning attention, Mamba 1 and 2, short convolutions.
 
 In: widths, heads, the layers. Out: `Parts` with a scan and the groups of its states. Invariant: a state is divided
 as its heads are. States are kept as transformers' cache keeps them: the convolution's last `kernel` inputs (vLLM
@@ -178,6 +178,7 @@ def mamba2(
     chunk: int,
     bias: bool,
     conv_bias: bool,
+    out_bias: bool | None = None,
     state_dtype: Dtype = Dtype.F32,
     gated_norm: bool = True,
     name: str = "mamba",
@@ -210,7 +211,19 @@ def mamba2(
     )
     if gated_norm:
         made += vector(f"{name}.norm", width, layers, part=Part.NORM, split=Split.ROWS, pieces=heads)
-    return made + linear(f"{name}.out", width, hidden, layers, split=Split.COLUMNS, pieces=heads, bias=bias)
+    after = bias if out_bias is None else out_bias
+    return made + linear(f"{name}.out", width, hidden, layers, split=Split.COLUMNS, pieces=heads, bias=after)
+
+
+def gated_convolution(layers: Layers, *, hidden: int, kernel: int, bias: bool = False, name: str = "conv") -> Parts:
+    """A short convolution between two gates (LFM2); its last inputs are all that it remembers."""
+    if not layers:
+        return NOTHING
+    return (
+        linear(f"{name}.in", hidden, 3 * hidden, layers, split=Split.ROWS, pieces=hidden, bias=bias)
+        + short_convolution(f"{name}.conv", hidden, layers, kernel=kernel, pieces=hidden, bias=bias)
+        + linear(f"{name}.out", hidden, hidden, layers, split=Split.COLUMNS, pieces=hidden, bias=bias)
+    )
 
 
 def short_convolution(
