@@ -16,6 +16,7 @@ from accord.models.parts.attention import grouped
 from accord.models.parts.feedforward import gated
 from accord.models.parts.parts import NOTHING, Layers, Parts, linear, norm, vector
 from accord.terms.architecture import Architecture
+from accord.terms.tensors import Split
 
 FAMILY = "gemma3n"
 
@@ -52,8 +53,8 @@ def altup(base: Frame, *, inputs: int) -> Parts:
     hidden, layers = base.hidden, base.layers
     made = NOTHING
     if inputs > 1:
-        made = linear("altup.in", hidden, hidden, copies=inputs - 1)
-        made += linear("altup.out", hidden, hidden, copies=inputs - 1)
+        for name in ("altup.in", "altup.out"):
+            made += linear(name, hidden, hidden, copies=inputs - 1, split=Split.ROWS, pieces=hidden)
     return (
         made
         + vector("altup.scale", hidden, layers)
@@ -67,8 +68,8 @@ def altup(base: Frame, *, inputs: int) -> Parts:
 def laurel(base: Frame, *, rank: int) -> Parts:
     """A learned residual of low rank beside attention."""
     return (
-        linear("laurel.down", base.hidden, rank, base.layers)
-        + linear("laurel.up", rank, base.hidden, base.layers)
+        linear("laurel.down", base.hidden, rank, base.layers, split=Split.ROWS, pieces=rank)
+        + linear("laurel.up", rank, base.hidden, base.layers, split=Split.COLUMNS, pieces=rank)
         + norm("laurel.norm", base.hidden, base.layers)
     )
 

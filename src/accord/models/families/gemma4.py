@@ -15,7 +15,7 @@ from accord.models.parts.attention import grouped
 from accord.models.parts.feedforward import experts, gated
 from accord.models.parts.parts import NOTHING, Layers, Parts, linear, norm, table, vector
 from accord.terms.architecture import Architecture
-from accord.terms.tensors import Part
+from accord.terms.tensors import Part, Split
 from accord.terms.work import Reach
 
 FAMILY = "gemma4"
@@ -144,8 +144,8 @@ def per_layer_embeddings(base: Frame, *, small: int, rows: int) -> Parts:
         return NOTHING
     wide = len(base.layers) * small
     return (
-        table("embed_tokens_per_layer", rows, wide)
-        + linear("per_layer.model", base.hidden, wide)
+        table("embed_tokens_per_layer", rows, wide, split=Split.VOCABULARY)
+        + linear("per_layer.model", base.hidden, wide, split=Split.ROWS, pieces=wide)
         + norm("per_layer.model_norm", small)
         + linear("per_layer.gate", base.hidden, small, base.layers)
         + linear("per_layer.up", small, base.hidden, base.layers)

@@ -8,9 +8,10 @@ from accord.models.card import Card
 from accord.models.families.seeing import Sight, seeing
 from accord.models.families.text import text_of
 from accord.models.families.towers import figures, grid
-from accord.models.parts.parts import norm, vector
+from accord.models.parts.parts import linear, norm, vector
 from accord.models.parts.vision import NAME, blocks, patches, positions, projector
 from accord.terms.architecture import Architecture
+from accord.terms.tensors import Split
 
 FAMILY = "llama4-vision"
 
@@ -43,8 +44,8 @@ def _sight(card: Card, *, hidden: int) -> Sight:
         + norm(f"{NAME}.norm_before", made.hidden, bias=True)
         + blocks(made)
         + norm(f"{NAME}.norm_after", made.hidden, bias=True)
-        + projector(made.width, inner, rate=rate, bias=False, name="adapter.in")
-        + projector(outer, outer, rate=rate, bias=False, name="adapter.out")
+        + linear(f"{NAME}.adapter.in", made.width, inner, rate=rate, split=Split.ROWS, pieces=inner, quantizable=False)
+        + linear(f"{NAME}.adapter.out", outer, outer, rate=rate, split=Split.COLUMNS, pieces=outer, quantizable=False)
         + projector(card.size("vision_output_dim", 7680), hidden, rate=rate, bias=False)
     )
     return Sight(

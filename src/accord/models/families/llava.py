@@ -62,7 +62,7 @@ def _intern(card: Card, vision: Card, tower: Tower, text: Text) -> Sight:
         card.wrong("downsample_ratio", problem=f"{kept} patches aren't a multiple of {group}", fix="write 1")
     wide = tower.hidden * group
     parts = tower.parts + projector(
-        wide, text.hidden, text.hidden, rate=kept / group / (tower.blocks.picture or kept), normed=wide
+        wide, text.hidden, text.hidden, rate=kept / group / (tower.blocks.picture or kept), normed=wide, parallel=False
     )
     return Sight(
         parts=parts,

@@ -158,12 +158,25 @@ def projector(
     norm_bias: bool = True,
     name: str = "projector",
     copies: int = 1,
+    parallel: bool = True,
 ) -> Parts:
-    """Matrices from one of `widths` to the next, `rate` times a patch; `normed` is the width of a norm before them."""
+    """Matrices from one of `widths` to the next, `rate` times a patch; `normed` is the width of a norm before them.
+
+    `parallel`: two of them are divided by what lies between; otherwise each rank holds all.
+    """
     made = norm(f"{NAME}.{name}.norm", normed, bias=norm_bias, copies=copies)
+    splits = (Split.ROWS, Split.COLUMNS) if parallel and len(widths) == 3 else (Split.NONE,) * len(widths)
     for index, (inputs, outputs) in enumerate(pairwise(widths)):
         made += linear(
-            f"{NAME}.{name}.{index + 1}", inputs, outputs, rate=rate, bias=bias, copies=copies, quantizable=False
+            f"{NAME}.{name}.{index + 1}",
+            inputs,
+            outputs,
+            rate=rate,
+            split=splits[index],
+            pieces=widths[1] if splits[index] is not Split.NONE else 1,
+            bias=bias,
+            copies=copies,
+            quantizable=False,
         )
     return made
 
