@@ -75,6 +75,7 @@ def pairs(attention: Attention, load: Load, *, rectangle: bool = False) -> float
     if attention.per is Per.CONTEXT:
         new, old = old, new if attention.reach is Reach.ALL else 0
     queries = new * attention.rate
+    first, last = round(old * attention.rate), round((old + new) * attention.rate)
     keys: float
     match attention.reach:
         case Reach.CROSS:
@@ -86,19 +87,18 @@ def pairs(attention: Attention, load: Load, *, rectangle: bool = False) -> float
             return load.batch * _blocks(queries, attention.span or queries)
         case Reach.CHUNK if attention.rate != 1:
             # An inner loop of a unit: it runs query by query, so that no kernel sees a rectangle.
-            before, after = round(old * attention.rate), round((old + new) * attention.rate)
-            span = attention.span or after
-            return load.batch * (_chunked(after, span) - _chunked(before, span))
+            span = attention.span or last
+            return load.batch * (_chunked(last, span) - _chunked(first, span))
         case _ if rectangle:
-            return load.batch * queries * ((new + old) // attention.ratio)
+            return load.batch * queries * (last // attention.ratio)
         case Reach.CAUSAL:
-            return load.batch * (_below(old + new, attention.ratio) - _below(old, attention.ratio))
+            return load.batch * (_below(last, attention.ratio) - _below(first, attention.ratio))
         case Reach.WINDOW | Reach.CHOSEN:
-            span = attention.span or old + new
-            return load.batch * (_capped(old + new, span, attention.ratio) - _capped(old, span, attention.ratio))
+            span = attention.span or last
+            return load.batch * (_capped(last, span, attention.ratio) - _capped(first, span, attention.ratio))
         case Reach.CHUNK:
-            span = attention.span or old + new
-            return load.batch * (_chunked(old + new, span) - _chunked(old, span))
+            span = attention.span or last
+            return load.batch * (_chunked(last, span) - _chunked(first, span))
 
 
 def _row(operator: Operator, load: Load, phase: Phase, *, rectangle: bool) -> OperatorFlops:

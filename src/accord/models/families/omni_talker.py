@@ -54,7 +54,7 @@ def qwen2_5_talker(card: Card) -> Talker:
     parts = (
         tokens(vocabulary, width)
         + linear("thinker_to_talker", width, hidden, bias=True)
-        + _stack(card, layers, hidden=hidden, heads=(28, 4), head_dim=128, bias=True, normed=False)
+        + stack(card, layers, hidden=hidden, heads=(28, 4), head_dim=128, bias=True, out_bias=False, normed=False)
         + gated(layers, hidden=hidden, width=card.size("intermediate_size", 18944))
         + norm("norm", hidden)
         + head(vocabulary, hidden, name="codec_head")
@@ -101,13 +101,14 @@ def code_predictor(card: Card, groups: int) -> Parts:
     heads = linear("predictor.head", hidden, vocabulary, copies=groups - 1, part=Part.HEAD, quantizable=False)
     return (
         Parts(tensors=(books,), operators=(Lookup(weight=books),))
-        + _stack(
+        + stack(
             card,
             layers,
             hidden=hidden,
             heads=(16, 8),
             head_dim=card.size("head_dim", 128),
             bias=card.flag("attention_bias", False),
+            out_bias=card.flag("attention_bias", False),
             normed=True,
             frame=groups,
             prefix="predictor.",
@@ -118,39 +119,7 @@ def code_predictor(card: Card, groups: int) -> Parts:
     )
 
 
-def _mixture(card: Card, hidden: int) -> Parts:
-    layers, vocabulary = tuple(range(card.layers(default=20))), card.size("vocab_size", 3072)
-    # All layers are mixtures, whatever these say (transformers overrides them).
-    card.skip("decoder_sparse_step", "mlp_only_layers", "norm_topk_prob", "model_type", "max_position_embeddings")
-    card.skip("sliding_window")
-    count = card.size("num_local_experts", card.size("num_experts", 128))
-    shared = card.size("shared_expert_intermediate_size")
-    return (
-        tokens(vocabulary, hidden, name="codec_embedding")
-        + _stack(
-            card,
-            layers,
-            hidden=hidden,
-            heads=(16, 2),
-            head_dim=card.size("head_dim", hidden // card.size("num_attention_heads", 16)),
-            bias=card.flag("attention_bias", False),
-            normed=True,
-        )
-        + experts(
-            layers,
-            hidden=hidden,
-            width=card.size("moe_intermediate_size", 384),
-            count=count,
-            chosen=card.size("num_experts_per_tok", 8, most=count),
-        )
-        + gated(layers, hidden=hidden, width=shared, name="shared_expert")
-        + linear("shared_expert_gate", hidden, 1, layers, part=Part.ROUTER, quantizable=False)
-        + norm("norm", hidden)
-        + head(vocabulary, hidden, name="codec_head")
-    )
-
-
-def _stack(
+def stack(
     card: Card,
     layers: Layers,
     *,
@@ -158,6 +127,7 @@ def _stack(
     heads: tuple[int, int],
     head_dim: int,
     bias: bool,
+    out_bias: bool,
     normed: bool,
     frame: int | None = None,
     prefix: str = "",
@@ -179,11 +149,44 @@ def _stack(
             reach=Reach.CAUSAL if frame is None else Reach.CHUNK,
             span=frame,
             bias=bias,
-            out_bias=bias and normed,
+            out_bias=out_bias,
             qk_norm=card.size("head_dim", head_dim) if normed else 0,
             cached=frame is None,
             name=f"{prefix}attention",
         )
+    )
+
+
+def _mixture(card: Card, hidden: int) -> Parts:
+    layers, vocabulary = tuple(range(card.layers(default=20))), card.size("vocab_size", 3072)
+    # All layers are mixtures, whatever these say (transformers overrides them).
+    card.skip("decoder_sparse_step", "mlp_only_layers", "norm_topk_prob", "model_type", "max_position_embeddings")
+    card.skip("sliding_window")
+    count = card.size("num_local_experts", card.size("num_experts", 128))
+    shared = card.size("shared_expert_intermediate_size")
+    return (
+        tokens(vocabulary, hidden, name="codec_embedding")
+        + stack(
+            card,
+            layers,
+            hidden=hidden,
+            heads=(16, 2),
+            head_dim=card.size("head_dim", hidden // card.size("num_attention_heads", 16)),
+            bias=card.flag("attention_bias", False),
+            out_bias=card.flag("attention_bias", False),
+            normed=True,
+        )
+        + experts(
+            layers,
+            hidden=hidden,
+            width=card.size("moe_intermediate_size", 384),
+            count=count,
+            chosen=card.size("num_experts_per_tok", 8, most=count),
+        )
+        + gated(layers, hidden=hidden, width=shared, name="shared_expert")
+        + linear("shared_expert_gate", hidden, 1, layers, part=Part.ROUTER, quantizable=False)
+        + norm("norm", hidden)
+        + head(vocabulary, hidden, name="codec_head")
     )
 
 

@@ -107,11 +107,19 @@ def cross(
 
 
 def transposed(
-    name: str, channels: int, filters: int, layers: Layers = (), *, kernel: int, rate: float, groups: int = 1
+    name: str,
+    channels: int,
+    filters: int,
+    layers: Layers = (),
+    *,
+    kernel: int,
+    rate: float,
+    groups: int = 1,
+    bias: bool = True,
 ) -> Parts:
     """An upsampling convolution; `rate` counts the positions that go in."""
     made = convolution(name, channels, filters, layers, kernel=kernel, rate=rate, groups=groups, bias=False)
-    return made + vector(f"{name}.bias", filters, layers)
+    return made + vector(f"{name}.bias", filters, layers) if bias else made
 
 
 def snake(name: str, channels: int, *, copies: int = 1, curves: int = 2) -> Parts:
