@@ -41,9 +41,7 @@ def build(card: Card, name: str) -> Architecture:
         family=FAMILY,
         stages=(
             _codec_stage(full, "audio", Capability.ENCODE, codec.encoder),
-            _talker_stage(
-                card, _backbone(card, groups) + _depth(full.sub("depth_decoder_config"), card, groups), groups
-            ),
+            _talker_stage(card, speaking, groups),
             _codec_stage(full, "code2wav", Capability.VOCODE, codec.decoder),
         ),
         edges=_edges(codec),
