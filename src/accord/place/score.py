@@ -75,9 +75,9 @@ def losses(board: Board, rows: Ints, ask: Ask, worth: Worth) -> tuple[Floats, In
         spoilt, device, enough = _cards(board, rows, ask, worth)
         fits &= enough
         taken = np.where(enough, ask.share * ask.cards, 0)
-    starved = _starved(board.cpu_sum[rows], ask.cpu, residue, taken, worth.cores) + _starved(
-        board.host_sum[rows], ask.host, residue, taken, worth.memory
-    )
+    cores, memory = board.cpu_sum[rows], board.host_sum[rows]
+    starved = _unfed(cores - ask.cpu, residue - taken, worth.cores) - _unfed(cores, residue, worth.cores)
+    starved += _unfed(memory - ask.host, residue - taken, worth.memory) - _unfed(memory, residue, worth.memory)
     return np.where(fits, spoilt + STARVED * starved, np.inf), device
 
 
@@ -109,15 +109,10 @@ def _cards(board: Board, rows: Ints, ask: Ask, worth: Worth) -> tuple[Floats, In
     return np.where(enough, ranked.sum(axis=1), 0.0), np.where(enough, order.argmin(axis=1), ABSENT), enough
 
 
-def _starved(free: Ints, wanted: int, residue: Ints, taken: Floats, beside: Beside) -> Floats:
-    """How many more thousandths of devices would starve."""
-    if not beside.mean:
-        return np.zeros(len(free))
-    return _unfed(free - wanted, residue - taken, beside) - _unfed(free, residue, beside)
-
-
 def _unfed(free: Floats | Ints, residue: Floats | Ints, beside: Beside) -> Floats:
     """Expected excess of a logistic demand of `mean * residue` over what is free, in thousandths of a device."""
+    if not beside.mean:
+        return np.zeros(len(free))
     scale = np.sqrt(np.maximum(residue, 0) * beside.deviation**2 * 3) / math.pi + 1e-9
     excess = (beside.mean * residue - free) / scale
     return np.where(residue > 0, scale * np.logaddexp(0.0, excess), 0.0) / beside.mean
