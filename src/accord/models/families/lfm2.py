@@ -14,6 +14,8 @@ from accord.terms.architecture import Architecture
 
 FAMILY = "lfm2"
 
+FACTOR_MAX = 64
+
 _SHORT = "conv"
 
 
@@ -67,6 +69,8 @@ def _adjusted(card: Card) -> int:
     """Two thirds of the width that the card says, times a factor, rounded up to whole blocks."""
     width = card.size("block_ff_dim", card.size("intermediate_size", card.maybe("block_ff_dim")))
     factor, multiple = card.number("block_ffn_dim_multiplier", 1.0), card.size("block_multiple_of", 256)
+    if not 0 < factor <= FACTOR_MAX:
+        card.wrong("block_ffn_dim_multiplier", problem="out of range", fix=f"write a factor up to {FACTOR_MAX}")
     if not card.flag("block_auto_adjust_ff_dim", True):
         return width
     return -(-int(factor * int(2 * width / 3)) // multiple) * multiple
