@@ -18,14 +18,21 @@ from accord.terms.work import Load
 from tests.models import peers
 
 
-def check_small(card: Mapping[str, Json], kind: Any = peers.AutoModelForCausalLM, **inputs: Any) -> None:
+def check_small(
+    card: Mapping[str, Json],
+    kind: Any = peers.AutoModelForCausalLM,
+    *,
+    alike: Mapping[str, Json] | None = None,
+    **inputs: Any,
+) -> None:
     """A prefill of two sequences and a step of one token, of text alone where the card has other stages, too.
 
-    Eager attention computes the whole rectangle of a prefill, so that is what is compared.
+    `alike` is a card of the same model that transformers knows, where it doesn't know this one. Eager
+    attention computes the whole rectangle of a prefill, so that is what is compared.
     """
     read = read_card(card, name="small")
     needs = read.of("decoder")
-    model = peers.small_model(peers.config_of(card), kind)
+    model = peers.small_model(peers.config_of(alike or card), kind)
     assert read.parameters == peers.parameters_of(model)
 
     first = peers.run(model, new=12, batch=2, **inputs)

@@ -38,7 +38,9 @@ _SMALL: dict[str, dict[str, Json]] = {
 @pytest.mark.parametrize("name", public_cards_of("llama", "mistral", "qwen2", "qwen3"))
 def test_parameters_equal_transformers(name):
     card = public_card(name)
-    assert read_card(card, name=name).parameters == peers.parameters_of(peers.meta_model(peers.config_of(card)))
+    read = read_card(card, name=name)
+    assert read.parameters == peers.parameters_of(peers.meta_model(peers.config_of(card)))
+    assert read.unread == ()
 
 
 @pytest.mark.parametrize(
@@ -69,13 +71,28 @@ def test_a_searched_nemotron_has_the_published_parameters():
     assert read.unread == ()
 
 
-@pytest.mark.parametrize("blocks", [2, 3])
-def test_a_nemotron_whose_blocks_are_all_alike_is_a_llama(blocks):
-    # Width 160 comes out of the multiplier's rule (2/3 of it, rounded up to 256): 256 = ceil(2 * 4 * 96 / 3).
-    block: Json = {"attention": {"n_heads_in_group": 3, "no_op": False}, "ffn": {"ffn_mult": 4.0, "no_op": False}}
-    card: dict[str, Json] = {**_BASE, "num_hidden_layers": blocks, "intermediate_size": 256, "model_type": "llama"}
-    nas = {**card, "model_type": "nemotron-nas", "block_configs": [block] * blocks, "intermediate_size": None}
-    assert read_card(nas, name="nas").parameters == peers.parameters_of(peers.meta_model(peers.config_of(card)))
+def test_a_nemotron_whose_blocks_are_all_alike_is_a_llama():
+    # A block's width is two thirds of its multiplier, rounded up to a multiple of 256: 2 * 3.5 * 96 / 3 = 224 -> 256.
+    block: Json = {"attention": {"n_heads_in_group": 3, "no_op": False}, "ffn": {"ffn_mult": 3.5, "no_op": False}}
+    llama: dict[str, Json] = {**_BASE, "intermediate_size": 256, "model_type": "llama"}
+    check_small({**llama, "model_type": "nemotron-nas", "block_configs": [block] * 4}, alike=llama)
+
+
+def test_blocks_without_a_part_have_no_norm_before_it():
+    none: Json = {"no_op": True}
+    blocks: list[Json] = [
+        {"attention": none, "ffn": {"ffn_mult": 3.5}},
+        {"attention": {"n_heads_in_group": 3}, "ffn": none},
+        {"attention": {"replace_with_linear": True}, "ffn": {"replace_with_linear": True}},
+        {"attention": none, "ffn": none},
+    ]
+    needs = read_card({**_BASE, "model_type": "nemotron-nas", "block_configs": blocks}, name="nas").needs[0]
+    found = {tensor.name: tensor.layers for tensor in needs.tensors}
+    assert found["input_norm"] == (1, 2)
+    assert found["post_norm"] == (0, 2)
+    assert found["attention.2.q"] == (1,)
+    assert found["attention.linear"] == found["mlp.linear"] == (2,)
+    assert [group.layers for group in needs.cache] == [(1,)]
 
 
 @pytest.mark.parametrize("kind", _SMALL)

@@ -59,7 +59,9 @@ _KNOWN = ("mixtral", "qwen2_moe", "qwen3_moe", "glm4_moe", "gpt_oss", "minimax_m
 @pytest.mark.parametrize("name", public_cards_of(*_KNOWN))
 def test_parameters_equal_transformers(name):
     card = public_card(name)
-    assert read_card(card, name=name).parameters == peers.parameters_of(peers.meta_model(peers.config_of(card)))
+    read = read_card(card, name=name)
+    assert read.parameters == peers.parameters_of(peers.meta_model(peers.config_of(card)))
+    assert read.unread == ()
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,8 @@ def heads_of(card: Card, base: Frame, traits: Traits) -> Heads:
         card.divides("hidden_size", base.hidden, heads, by="num_attention_heads")
     head_dim = card.size("head_dim", traits.head_dim or base.hidden // heads)
     bias = card.flag(traits.bias_key, traits.bias) if traits.bias_key else traits.bias
+    if traits.qk_norm and not card.flag("use_qk_norm", True):
+        card.wrong("use_qk_norm", problem="this model type always has a scale", fix="write true, or leave it out")
     return Heads(
         heads=heads,
         kv_heads=kv_heads,

@@ -47,9 +47,9 @@ def mixture_parts(hidden: int, mixture: Mixture) -> Parts:
     )
     if not mixture.sparse or not mixture.shared:
         return made
-    made += gated(mixture.sparse, hidden=hidden, width=mixture.shared, name="shared_expert")
+    made += gated(mixture.sparse, hidden=hidden, width=mixture.shared, name="shared")
     if mixture.shared_gate:
-        made += linear("shared_expert.router", hidden, 1, mixture.sparse, part=Part.ROUTER, quantizable=False)
+        made += linear("shared.router", hidden, 1, mixture.sparse, part=Part.ROUTER, quantizable=False)
     return made
 
 
