@@ -39,6 +39,8 @@ class Board:
         self.share = np.full(wide, ABSENT, np.int64)
         self.memory = np.full(wide, ABSENT, np.int64)
         self.codecs = np.zeros((len(self.codec_names), *wide), np.int64)
+        self.template_names = tuple(sorted({cut.name for kind in fleet.kinds for cut in kind.templates}))
+        self.templates = np.zeros((len(self.template_names), *wide), np.int64)  # how many more can be cut
         domains = (count, max((len(node.numa) for node in self.nodes), default=0))
         self.cpu = np.zeros(domains, np.int64)
         self.host = np.zeros(domains, np.int64)
@@ -77,6 +79,8 @@ class Board:
             for codec in seat.codecs:
                 if self.codecs[self.codec_names.index(codec.name), row, device] < codec.units:
                     return f"codec {codec.name} of device {device}"
+            if seat.template is not None and self.templates[self._template(seat), row, device] < 1:
+                return f"template {seat.template} of device {device}"
         if any(want > self.cpu[row, numa] for numa, want in enumerate(seat.cpus_milli)):
             return "a core"
         if any(want > self.host[row, numa] for numa, want in enumerate(seat.host_memory_bytes)):
@@ -92,6 +96,8 @@ class Board:
             self.memory[row, device] += sign * seat.memory_bytes
             for codec in seat.codecs:
                 self.codecs[self.codec_names.index(codec.name), row, device] += sign * codec.units
+            if seat.template is not None:
+                self.templates[self._template(seat), row, device] += sign
         for numa, cpus in enumerate(seat.cpus_milli):
             self.cpu[row, numa] += sign * cpus
             self.cpu_sum[row] += sign * cpus
@@ -104,6 +110,9 @@ class Board:
         self.version += 1
         self.versions[row] = self.version
 
+    def _template(self, seat: Seat) -> int:
+        return self.template_names.index(seat.template or "")
+
     def _fill(self) -> None:
         numbers = {name: number for number, name in enumerate(self.kinds)}
         kinds = {kind.name: kind for kind in self.fleet.kinds}
@@ -115,6 +124,8 @@ class Board:
                 self.memory[row, column] = round(kind.memory_bytes.value) if kind.memory_bytes else 0
                 for codec in kind.codecs:
                     self.codecs[self.codec_names.index(codec.name), row, column] = codec.units
+                for cut in kind.templates:
+                    self.templates[self.template_names.index(cut.name), row, column] = cut.count_max
             for column, numa in enumerate(node.numa):
                 self.cpu[row, column] = MILLI * numa.cpus
                 self.host[row, column] = numa.memory_bytes
