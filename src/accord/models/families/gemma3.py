@@ -7,7 +7,7 @@ Gemma3ForConditionalGeneration.
 import math
 
 from accord.models.card import Card
-from accord.models.families.seeing import Sight, seeing, whole_spans
+from accord.models.families.seeing import Sight, composed, whole_spans
 from accord.models.families.text import text_of, tying
 from accord.models.families.towers import tower_of
 from accord.models.parts.vision import projector
@@ -40,4 +40,4 @@ def build(card: Card, name: str) -> Architecture:
         picture=picture,
         tokens=tokens,
     )
-    return seeing(card, name=name, family=FAMILY, sight=sight, text=text, constraints=(whole_spans(tokens),))
+    return composed(card, name=name, family=FAMILY, sight=sight, text=text, constraints=(whole_spans(tokens),))

@@ -1,11 +1,12 @@
-"""Gemma 4 with its eyes: a tower that pools its patches by squares, in front of Gemma 4's decoder.
+"""Gemma 4 with its eyes and ears: a tower that pools its patches by squares, a conformer in the small sizes.
 
-In: its composed cards. Out: `Architecture` with the stages `vision` and `decoder`. Shapes follow transformers'
+In: its composed cards. Out: `Architecture` with the stages `vision`, `audio` and `decoder`. Shapes follow transformers'
 Gemma4ForConditionalGeneration.
 """
 
 from accord.models.card import Card
-from accord.models.families.seeing import Sight, seeing, whole_spans
+from accord.models.families.gemma_sound import gemma4_sound
+from accord.models.families.seeing import Sight, composed, whole_spans
 from accord.models.families.text import text_of, tying
 from accord.models.parts.feedforward import ACTIVATIONS
 from accord.models.parts.parts import vector
@@ -24,14 +25,16 @@ def build(card: Card, name: str) -> Architecture:
     text = text_of(below, kind="gemma4_text", tied=tying(card, below, default=True))
     tokens = card.size("vision_soft_tokens_per_image", 280)
     both = below.word("use_bidirectional_attention", "") == "vision"
-    sight = _sight(card.sub("vision_config"), hidden=text.hidden)
-    return seeing(
+    card.skip("vision_config", "audio_config")
+    seen, heard = "vision_config" in card, "audio_config" in card
+    return composed(
         card,
         name=name,
         family=FAMILY,
-        sight=sight,
         text=text,
-        constraints=(whole_spans(tokens),) if both else (),
+        sight=_sight(card.sub("vision_config"), hidden=text.hidden) if seen else None,
+        sound=gemma4_sound(card.sub("audio_config"), hidden=text.hidden) if heard else None,
+        constraints=(whole_spans(tokens),) if both and seen else (),
     )
 
 

@@ -6,7 +6,7 @@ Qwen3_5ForConditionalGeneration and Qwen3_5MoeForConditionalGeneration.
 
 from accord.models.card import Card
 from accord.models.families.qwen_vl import sight_of
-from accord.models.families.seeing import seeing
+from accord.models.families.seeing import composed
 from accord.models.families.text import text_of
 from accord.terms.architecture import Architecture
 
@@ -22,4 +22,4 @@ def build(card: Card, name: str) -> Architecture:
         vision = vision.given(deepstack_visual_indexes=[])
     text = text_of(card.sub("text_config"), kind=f"{kind}_text", tied=card.flag("tie_word_embeddings", False))
     sight = sight_of(vision, kind="qwen3_vl", hidden=text.hidden)
-    return seeing(card, name=name, family=FAMILY, sight=sight, text=text)
+    return composed(card, name=name, family=FAMILY, sight=sight, text=text)

@@ -5,7 +5,7 @@ transformers' Kimi_K25ForConditionalGeneration; those of K3's tower and projecto
 """
 
 from accord.models.card import Card
-from accord.models.families.seeing import Sight, seeing
+from accord.models.families.seeing import Sight, composed
 from accord.models.families.text import text_of
 from accord.models.parts.feedforward import ACTIVATIONS
 from accord.models.parts.parts import Parts, norm
@@ -26,7 +26,7 @@ def build(card: Card, name: str) -> Architecture:
     tied = card.flag("tie_word_embeddings", not k3)
     text = text_of(card.sub("text_config"), kind="kimi_linear" if k3 else "deepseek_v3", tied=tied)
     vision = card.sub("vision_config") if "vision_config" in card else Card({})
-    return seeing(card, name=name, family=FAMILY, sight=_sight(card, vision, hidden=text.hidden, k3=k3), text=text)
+    return composed(card, name=name, family=FAMILY, sight=_sight(card, vision, hidden=text.hidden, k3=k3), text=text)
 
 
 def _sight(root: Card, card: Card, *, hidden: int, k3: bool) -> Sight:

@@ -5,7 +5,7 @@ transformers' Llama4ForConditionalGeneration.
 """
 
 from accord.models.card import Card
-from accord.models.families.seeing import Sight, seeing
+from accord.models.families.seeing import Sight, composed
 from accord.models.families.text import text_of
 from accord.models.families.towers import figures, grid
 from accord.models.parts.parts import linear, norm, vector
@@ -24,7 +24,7 @@ def build(card: Card, name: str) -> Architecture:
     vision = card.sub("vision_config") if told else Card({}, path="vision_config")
     remark = "vision_config is absent: the vision stage has the figures that transformers takes by default"
     sight = _sight(vision, hidden=text.hidden)
-    return seeing(card, name=name, family=FAMILY, sight=sight, text=text, remarks=() if told else (remark,))
+    return composed(card, name=name, family=FAMILY, sight=sight, text=text, remarks=() if told else (remark,))
 
 
 def _sight(card: Card, *, hidden: int) -> Sight:

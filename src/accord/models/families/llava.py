@@ -7,7 +7,7 @@ Llava, InternVL and Mistral3 ForConditionalGeneration; the decoder is whatever f
 from collections.abc import Callable, Mapping
 
 from accord.models.card import Card
-from accord.models.families.seeing import Sight, seeing
+from accord.models.families.seeing import Sight, composed
 from accord.models.families.text import Text, text_of, tying
 from accord.models.families.towers import Tower, tower_of
 from accord.models.parts.feedforward import ACTIVATIONS
@@ -28,7 +28,7 @@ def build(card: Card, name: str) -> Architecture:
     text = text_of(below, kind=kind, tied=tying(card, below, default=tied, either=not tied))
     vision = card.sub("vision_config")
     sight = make(card, vision, tower_of(vision, kind=tower_kind), text)
-    return seeing(card, name=name, family=FAMILY, sight=sight, text=text)
+    return composed(card, name=name, family=FAMILY, sight=sight, text=text)
 
 
 def _llava(card: Card, vision: Card, tower: Tower, text: Text) -> Sight:

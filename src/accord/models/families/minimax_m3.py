@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from accord.models.card import Card, Json
 from accord.models.families.dense import Frame, decoder_stage, frame
 from accord.models.families.mla import extra_layers
-from accord.models.families.seeing import Sight, seeing
+from accord.models.families.seeing import Sight, composed
 from accord.models.families.text import text_of
 from accord.models.graphs import architecture, text_in, text_out
 from accord.models.parts.attention import grouped
@@ -191,7 +191,7 @@ def _composed(card: Card, name: str) -> Architecture:
     text = text_of(below, kind="minimax_m3_vl_text", tied=tied)
     vision = card.sub("vision_config") if "vision_config" in card else Card({})
     sight = _sight(vision, width=card.size("projector_hidden_size", 6144), hidden=text.hidden)
-    return seeing(card, name=name, family=FAMILY, sight=sight, text=text)
+    return composed(card, name=name, family=FAMILY, sight=sight, text=text)
 
 
 def _sight(card: Card, *, width: int, hidden: int) -> Sight:

@@ -7,7 +7,7 @@ Qwen2VL, Qwen2_5_VL, Qwen3VL and Qwen3VLMoe ForConditionalGeneration; `sight_of`
 from collections.abc import Callable, Mapping
 
 from accord.models.card import Card
-from accord.models.families.seeing import Sight, seeing
+from accord.models.families.seeing import Sight, composed
 from accord.models.families.text import Text, text_of, tying
 from accord.models.families.towers import sides
 from accord.models.parts.feedforward import ACTIVATIONS
@@ -24,7 +24,7 @@ def build(card: Card, name: str) -> Architecture:
     card.skip("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id", "vision_token_id")
     vision = card.sub("vision_config")
     text = _text(card, kind)
-    return seeing(card, name=name, family=FAMILY, sight=sight_of(vision, kind=kind, hidden=text.hidden), text=text)
+    return composed(card, name=name, family=FAMILY, sight=sight_of(vision, kind=kind, hidden=text.hidden), text=text)
 
 
 def sight_of(card: Card, *, kind: str, hidden: int) -> Sight:

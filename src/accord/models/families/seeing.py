@@ -1,14 +1,15 @@
-"""Puts a vision stage in front of a language model: the graph that all vision-language models share.
+"""Puts encoders in front of a language model: the graph that all models share that see or hear, and answer in text.
 
-In: `Sight` and `Text`. Out: `Architecture` with the stages `vision` and `decoder`. Invariant: text alone goes to the
-decoder without the vision stage.
+In: `Sight`, `Sound` and `Text`. Out: `Architecture` with the stages `vision`, `audio` and `decoder`. Invariant:
+text alone goes to the decoder without the others.
 """
 
 from dataclasses import dataclass, replace
 
 from accord.models.card import Card
 from accord.models.families.dense import decoder_stage
-from accord.models.families.text import Text
+from accord.models.families.omni_sound import Sound, sound_edges, sound_stage
+from accord.models.families.text import DECODER, Text
 from accord.models.graphs import EdgeDraft, StageDraft, architecture, text_in, text_out
 from accord.models.parts.parts import Parts
 from accord.terms.architecture import Architecture, Constraint, Rule, Unit
@@ -42,26 +43,31 @@ class Sight:
         return Constraint(rule=Rule.UNITS_MULTIPLE, figure=self.group, words=words)
 
 
-def seeing(
+def composed(
     card: Card,
     *,
     name: str,
     family: str,
-    sight: Sight,
     text: Text,
+    sight: Sight | None = None,
+    sound: Sound | None = None,
     constraints: tuple[Constraint, ...] = (),
     remarks: tuple[str, ...] = (),
 ) -> Architecture:
-    """The whole: door -> vision -> decoder -> door, and door -> decoder for text. `constraints` are the decoder's."""
+    """Encoders in front of a decoder; what has no encoder goes there from the door. `constraints` are the decoder's."""
+    stages: tuple[StageDraft, ...] = ()
+    edges: tuple[EdgeDraft, ...] = ()
+    if sight is not None:
+        stages, edges = (*stages, vision_stage(sight)), (*edges, *vision_edges(sight))
+    if sound is not None:
+        stages, edges = (*stages, sound_stage(sound)), (*edges, *sound_edges(sound, target=DECODER))
+    decoder = replace(decoder_stage(text.card, text.parts), constraints=(*text.constraints, *constraints))
     return architecture(
         card,
         name=name,
         family=family,
-        stages=(
-            vision_stage(sight),
-            replace(decoder_stage(text.card, text.parts), constraints=(*text.constraints, *constraints)),
-        ),
-        edges=(*vision_edges(sight), text_in("decoder"), text_out("decoder")),
+        stages=(*stages, decoder),
+        edges=(*edges, text_in(DECODER), text_out(DECODER)),
         context_max=text.context_max,
         remarks=(*text.remarks, *remarks),
     )
@@ -81,7 +87,7 @@ def vision_stage(sight: Sight, *, name: str = "vision") -> StageDraft:
     )
 
 
-def vision_edges(sight: Sight, *, target: str = "decoder") -> tuple[EdgeDraft, EdgeDraft]:
+def vision_edges(sight: Sight, *, target: str = DECODER) -> tuple[EdgeDraft, EdgeDraft]:
     """Scaled patches in, embeddings that take the place of tokens out."""
     return (
         EdgeDraft(

@@ -8,7 +8,7 @@ the published cards, too.
 from accord.models.card import SIZE_MAX, Card
 from accord.models.families.dense import Frame, decoder, frame, lone, with_defaults
 from accord.models.families.mixture import Mixture, mixture_parts
-from accord.models.families.seeing import Sight, seeing
+from accord.models.families.seeing import Sight, composed
 from accord.models.families.text import text_of
 from accord.models.families.windows import Span, attention_name, by_kind
 from accord.models.parts.attention import grouped
@@ -44,7 +44,7 @@ def build(card: Card, name: str) -> Architecture:
     text = text_of(card.sub("text_config").given(model_type="step3p5"))
     sight = _sight(card, card.sub("vision_config"), text.hidden)
     remark = "a picture is one view; its crops come on top"
-    return seeing(card, name=name, family=FAMILY, sight=sight, text=text, remarks=(remark,))
+    return composed(card, name=name, family=FAMILY, sight=sight, text=text, remarks=(remark,))
 
 
 def _text(card: Card, name: str) -> Architecture:

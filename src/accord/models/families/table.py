@@ -238,6 +238,12 @@ def _fastspeech2_conformer() -> Build:
     return build
 
 
+def _gemma3n_omni() -> Build:
+    from accord.models.families.gemma3n_omni import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -467,25 +473,19 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="pi0",
         words="pi0: a prefix of pictures and words, and an action expert with flow matching",
-        model_types=(
-            "pi0",
-        ),
+        model_types=("pi0",),
         load=_pi0,
     ),
     Family(
         name="openvla",
         words="OpenVLA: two vision towers and a Llama 2 that writes actions",
-        model_types=(
-            "openvla",
-        ),
+        model_types=("openvla",),
         load=_openvla,
     ),
     Family(
         name="csm",
         words="CSM: a Llama that speaks codes, a depth decoder, the Mimi codec",
-        model_types=(
-            "csm",
-        ),
+        model_types=("csm",),
         load=_csm,
     ),
     Family(
@@ -496,5 +496,11 @@ FAMILIES: tuple[Family, ...] = (
             "fastspeech2_conformer_with_hifigan",
         ),
         load=_fastspeech2_conformer,
+    ),
+    Family(
+        name="gemma3n-omni",
+        words="Gemma 3n with its audio encoder",
+        model_types=("gemma3n",),
+        load=_gemma3n_omni,
     ),
 )
