@@ -3,7 +3,9 @@
 Whole components are made on the meta device (no memory); shrunk ones are random, on the CPU in float32.
 """
 
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import diffusers
@@ -40,6 +42,26 @@ def component(values: Mapping[str, Any], *, device: str = "cpu") -> torch.nn.Mod
 def meta_component(values: Mapping[str, Any]) -> torch.nn.Module:
     """The same without memory."""
     return component(values, device="meta")
+
+
+def save(card: Mapping[str, Any], folder: Path) -> None:
+    """A pipeline's folder as diffusers writes it, without weights: every setting is spelled out."""
+    index = {"_class_name": card["_class_name"], "_diffusers_version": diffusers.__version__}
+    absent = {
+        "image_encoder": [None, None],
+        "transformer_2": [None, None],
+        "tokenizer": ["transformers", "T5Tokenizer"],
+    }
+    for key, value in card.items():
+        if isinstance(value, Mapping):
+            index[key] = ["diffusers" if "_class_name" in value else "transformers", "any"]
+            model: Any = meta_component(value)
+            if "_class_name" in value:
+                model.save_config(folder / key)
+            else:
+                model.config.architectures = value["architectures"]
+                model.config.save_pretrained(folder / key)
+    (folder / "model_index.json").write_text(json.dumps({**absent, **index}))
 
 
 def flops_of(call: Callable[[], Any]) -> int:

@@ -76,7 +76,7 @@ def _encoder(figures: _Figures, widths: tuple[int, ...], *, inputs: int) -> Part
 
 
 def _decoder(figures: _Figures, widths: tuple[int, ...], *, outputs: int, clip: Clip) -> Parts:
-    area, frames = float(clip.area), clip.frames
+    area, frames = clip.area, clip.frames
     parts = convolve("decoder.quant", figures.latent, figures.latent, kernel=1, rate=area)
     parts += filters("decoder.in", _APART, figures.latent, widths[-1], rate=area)
     parts += _middle("decoder", widths[-1], rate=area, clip=clip)

@@ -6,6 +6,7 @@ In: a pipeline's nested `transformer` mapping. Out: `Denoiser`. BadInput for a c
 from collections.abc import Callable, Mapping
 
 from accord.models.card import Card
+from accord.models.families.cosmos3 import cosmos3
 from accord.models.families.image_denoisers import flux, qwen_image, sd3
 from accord.models.families.video_denoisers import cosmos, wan
 from accord.models.parts.diffusion import Denoiser
@@ -29,4 +30,5 @@ DENOISERS: Mapping[str, Callable[[Card], Denoiser]] = {
     "SD3Transformer2DModel": sd3,
     "WanTransformer3DModel": wan,
     "CosmosTransformer3DModel": cosmos,
+    "Cosmos3OmniTransformer": cosmos3,
 }

@@ -48,6 +48,7 @@ class _Pipeline:
     scale: Compression
     request: _Request
     schedule: Schedule
+    remarks: tuple[str, ...]
 
 
 def build(card: Card, name: str) -> Architecture:
@@ -76,13 +77,14 @@ def _read(card: Card) -> _Pipeline:
     kind = card.word("_class_name")
     card.skip("_diffusers_version", "scheduler", "tokenizer", "tokenizer_2", "tokenizer_3", "text_tokenizer")
     card.skip("safety_checker", "feature_extractor", "force_zeros_for_empty_prompt", "is_distilled", "model_type")
-    for key in ("image_encoder", "sound_tokenizer", "controlnet"):
-        if key in card:
+    card.skip("enable_safety_checker", "default_use_system_prompt", "use_native_flow_schedule")
+    for key in ("image_encoder", "controlnet"):
+        if _has(card, key):
             card.wrong(key, problem="not supported here", fix="leave it out: pictures and clips from text are known")
     usual = USUAL.get(kind, Usual())
     denoisers, vae = _denoisers(card), card.sub("vae")
     scale = compression(vae)
-    encoders = tuple((key, card.sub(key)) for key in _ENCODERS if key in card)
+    encoders = tuple((key, card.sub(key)) for key in _ENCODERS if _has(card, key))
     steps = card.size("num_inference_steps", usual.steps, most=10_000)
     return _Pipeline(
         usual=usual,
@@ -92,37 +94,44 @@ def _read(card: Card) -> _Pipeline:
         scale=scale,
         request=_request(card, usual, denoisers[0][2], scale),
         schedule=schedule(card, steps=steps, stages=len(denoisers)),
+        remarks=("the sound tokenizer isn't counted",) if _has(card, "sound_tokenizer") else (),
     )
 
 
 def _denoisers(card: Card) -> tuple[tuple[str, Card, Denoiser], ...]:
     per_position = card.flag("expand_timesteps", False)
     below = [("denoiser", card.sub("transformer"))]
-    if "transformer_2" in card:
+    if _has(card, "transformer_2"):
         below.append(("denoiser_2", card.sub("transformer_2")))
     return tuple((stage, sub, denoiser(sub, per_position=per_position)) for stage, sub in below)
 
 
 def _request(card: Card, usual: Usual, first: Denoiser, scale: Compression) -> _Request:
     """How large the usual picture or clip is, in positions of the latent and of the denoiser."""
-    if first.values % scale.channels:
+    side = isqrt(first.values // scale.channels)
+    if first.values != scale.channels * side**2 or not side:
         raise BadInput(
             field="vae",
-            value=scale.channels,
-            problem=f"the denoiser writes {first.values} values a position, not a multiple of the latent's channels",
+            value=f"{scale.channels} channels",
+            problem=f"the denoiser writes {first.values} values a position, which is no square of the latent's",
             fix="use the VAE that the transformer was trained with",
         )
-    area = first.values // scale.channels
+    step = scale.space if first.pads else scale.space * side
     height, width = card.size("height", usual.height), card.size("width", usual.width)
-    for key, side in (("height", height), ("width", width)):
-        card.divides(key, side, scale.space * isqrt(area), by="the pixels of one position")
+    for key, pixels in (("height", height), ("width", width)):
+        card.divides(key, pixels, step, by="the pixels of one position")
+    high, wide = height // scale.space, width // scale.space
     frames = 1 + (card.size("num_frames", usual.frames) - 1) // scale.time
-    plane = (height // scale.space) * (width // scale.space)
-    return _Request(
-        positions=plane * frames // area,
-        prompt=usual.prompt,
-        clip=Clip(area=area, frames=frames, plane=plane if frames > 1 else None),
-    )
+    positions = frames * -(-high // side) * -(-wide // side)
+    plane = high * wide if frames > 1 else None
+    clip = Clip(area=frames * high * wide / positions, frames=frames, plane=plane)
+    return _Request(positions=positions, prompt=usual.prompt, clip=clip)
+
+
+def _has(card: Card, key: str) -> bool:
+    """Whether a pipeline has this component: an index names those that it could have, but hasn't, with nulls."""
+    value = card.raw(key)
+    return not (value is None or (isinstance(value, list | tuple) and all(item is None for item in value)))
 
 
 def _encoder_stages(pipeline: _Pipeline) -> tuple[StageDraft, ...]:
@@ -201,4 +210,4 @@ def _remarks(pipeline: _Pipeline) -> tuple[str, ...]:
     remarks = ["the VAE's encoder is counted in weights, not in work"]
     if pipeline.scale.time > 1 and clip.frames > 1:
         remarks.append(f"the VAE's work is that of clips of {1 + (clip.frames - 1) * pipeline.scale.time} frames")
-    return tuple(remarks)
+    return (*remarks, *pipeline.remarks)

@@ -75,7 +75,7 @@ def sd3(card: Card) -> Denoiser:
     patch, inputs = card.size("patch_size", 2), card.size("in_channels", 16)
     values = patch**2 * (card.size("out_channels", 16, least=0) or inputs)
     card.skip("sample_size")
-    side = card.size("pos_embed_max_size", 96)
+    side = card.size("pos_embed_max_size", 96, most=4096)
     positions = Tensor(name="positions", part=Part.EMBEDDING, rows=side**2, columns=figures.hidden, buffer=True)
     return Denoiser(
         values=values,

@@ -4,6 +4,7 @@ In: a pipeline's card. Out: `Schedule`. Where two denoisers share a request (Wan
 one's: those whose time is at least `boundary_ratio` of the whole.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accord.models.card import Card
@@ -47,10 +48,11 @@ def times(steps: int, *, shift: float) -> tuple[int, ...]:
 
 def _shift(card: Card) -> float | None:
     """The scheduler's shift towards noise; None where the card has no scheduler."""
-    if "scheduler" not in card or isinstance(card.raw("scheduler"), list | tuple):
+    value = card.raw("scheduler")
+    if value is None or isinstance(value, list | tuple):
         return None
     below = card.sub("scheduler")
-    below.skip("_class_name", "_diffusers_version")
+    below.skip(*(value if isinstance(value, Mapping) else ()))
     shift = below.number("flow_shift", below.number("shift", 1.0))
     if not 0 < shift < _TIMES:
         below.wrong("flow_shift", problem="out of range", fix="write a number such as 3.0")

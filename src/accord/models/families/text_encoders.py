@@ -77,7 +77,14 @@ def _t5(card: Card, *, every_layer: bool) -> Encoder:
         card.wrong("feed_forward_proj", problem="unknown", fix="write relu or gated-gelu")
     buckets = card.size("relative_attention_num_buckets", 32)
     card.skip("relative_attention_max_distance", "num_decoder_layers", "dense_act_fn", "is_gated_act", "n_positions")
-    card.skip("tie_word_embeddings", "output_past", "classifier_dropout", "dropout_rate", "scalable_attention")
+    card.skip(
+        "tie_word_embeddings",
+        "output_past",
+        "classifier_dropout",
+        "dropout_rate",
+        "scalable_attention",
+        "scale_decoder_outputs",
+    )
     positions = Tensor(
         name="attention.positions",
         part=Part.LAYER,

@@ -38,5 +38,7 @@ USUAL: Mapping[str, Usual] = {
     "CosmosTextToWorldPipeline": Usual(height=704, width=1280, frames=121, steps=36, guided=_SCALE),
     "CosmosVideoToWorldPipeline": Usual(height=704, width=1280, frames=121, steps=36, guided=_SCALE),
     "Cosmos2TextToImagePipeline": Usual(height=768, width=1360, steps=35, guided=_SCALE),
+    # Prompts are written out at length before they get here; what is usual is a guess.
+    "Cosmos3OmniPipeline": Usual(height=720, width=1280, frames=189, steps=35, prompt=1024, guided=_SCALE),
     "Cosmos2VideoToWorldPipeline": Usual(height=704, width=1280, frames=93, steps=35, guided=_SCALE),
 }

@@ -50,7 +50,7 @@ def _kl_decoder(card: Card, clip: Clip) -> Parts:
     card.words("up_block_types", known=("UpDecoderBlock2D",), count=len(widths))
     card.skip("act_fn", "norm_num_groups", "sample_size", "force_upcast", "latents_mean", "latents_std")
     attend = card.flag("mid_block_add_attention", True)
-    rate = float(clip.area)
+    rate = clip.area
     encoder = _kl_encoder(widths, count=count, inputs=card.size("in_channels", 3), latent=latent, attend=attend)
     if card.flag("use_quant_conv", True):
         encoder += convolve("encoder.quant", 2 * latent, 2 * latent, kernel=1, rate=1.0)

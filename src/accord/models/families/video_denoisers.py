@@ -6,7 +6,7 @@ CosmosTransformer3DModel.
 
 from math import prod
 
-from accord.models.card import Card
+from accord.models.card import SIZE_MAX, Card
 from accord.models.parts.diffusion import Blocks, Denoiser, attend, embedder, mlp, only_text, output, project
 from accord.models.parts.parts import Parts, convolution, linear, norm, vector
 from accord.terms.tensors import Dtype, Part, Tensor
@@ -63,6 +63,8 @@ def cosmos(card: Card) -> Denoiser:
     heads, head_dim = card.size("num_attention_heads", 32), card.size("attention_head_dim", 128)
     hidden, text = heads * head_dim, card.size("text_embed_dim", 1024)
     width = int(hidden * card.number("mlp_ratio", 4.0))
+    if not 1 <= width <= SIZE_MAX:
+        card.wrong("mlp_ratio", problem=f"makes the feed-forward {width} wide", fix="write a number such as 4.0")
     figures = Blocks(
         layers=tuple(range(card.layers("num_layers", 28))),
         hidden=hidden,

@@ -72,7 +72,7 @@ def _encoder(figures: _Figures, base: int, *, inputs: int) -> Parts:
 
 
 def _decoder(figures: _Figures, base: int, *, outputs: int, clip: Clip) -> Parts:
-    area, level, before = float(clip.area), 0, figures.factors[-1] * base
+    area, level, before = clip.area, 0, figures.factors[-1] * base
     parts = convolve("decoder.quant", figures.latent, figures.latent, kernel=1, rate=area)
     parts += filters("decoder.in", _CAUSAL, figures.latent, before, rate=area)
     parts += _middle("decoder", before, rate=area, span=clip.plane)

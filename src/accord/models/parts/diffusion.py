@@ -16,10 +16,14 @@ TIME_VALUES = 256  # sines and cosines that stand for a time step in DiT (arXiv 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denoiser:
-    """One step's parts. `values` is how many numbers it writes for each position."""
+    """One step's parts. `values` is how many numbers it writes for each position.
+
+    `pads`: latents whose sides aren't multiples of a position's are padded; otherwise such sizes are refused.
+    """
 
     parts: Parts
     values: int
+    pads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

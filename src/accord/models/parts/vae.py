@@ -26,7 +26,7 @@ class Clip:
     `plane` is how many latent positions a frame has; None for a picture, whose positions all are of one frame.
     """
 
-    area: int
+    area: float
     frames: int = 1
     plane: int | None = None
 
