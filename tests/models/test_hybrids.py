@@ -31,6 +31,7 @@ _CATALOG = Path(accord.models.__file__).parent / "cards"
 _NAMES = (
     "qwen3-next-80b-a3b", "qwen3.5-27b", "qwen3.5-35b-a3b", "qwen3.5-397b-a17b", "kimi-linear-48b-a3b",
     "minimax-text-01", "nemotron-3-nano-30b-a3b", "nemotron-3-super-120b-a12b", "nemotron-h-56b", "jamba-1.5-mini",
+    "bamba-9b", "lfm2-1.2b",
 )  # fmt: skip
 
 _BASE: dict[str, Json] = {

@@ -93,7 +93,8 @@ def _skip(card: Card) -> None:
         "attention_in_multiplier", "attention_multiplier", "attention_out_multiplier", "embedding_multiplier",
         "key_multiplier", "lm_head_multiplier", "logits_scaling", "mamba_norm_before_gate", "mamba_use_mlp",
         "mlp_expansion_factor", "mlp_multipliers", "num_logits_to_keep", "partial_rotary_factor",
-        "position_embedding_type", "residual_multiplier", "ssm_in_multiplier", "ssm_multipliers", "ssm_out_multiplier",
+        "mamba_dt_rank", "position_embedding_type",
+        "residual_multiplier", "ssm_in_multiplier", "ssm_multipliers", "ssm_out_multiplier",
         "time_step_limit", "time_step_floor", "time_step_max", "time_step_min", "use_mamba_kernels",
         "z_loss_coefficient", "attn_rotary_emb", "rope_type", "normalization_function", "init_method",
     )  # fmt: skip
