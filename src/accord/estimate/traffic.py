@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from accord.estimate.cache import entries, group_bytes
 from accord.estimate.weights import tensor_bytes
-from accord.estimate.work import applications, experts_touched, flops_table, phase_of, runs
+from accord.estimate.work import applications, asking, experts_touched, flops_table, phase_of, runs
 from accord.terms.architecture import Needs, Stored
 from accord.terms.cache import CacheGroup, CacheKind
 from accord.terms.tensors import DTYPE_BYTES, Dtype, Tensor
-from accord.terms.work import Attention, Experts, Load, Lookup, MatMul, Operator, OperatorClass, Per, Phase, Reach, Scan
+from accord.terms.work import Attention, Experts, Load, Lookup, MatMul, Operator, OperatorClass, Phase, Reach, Scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,7 @@ def step_traffic(
 
 def keys_seen(attention: Attention, load: Load) -> float:
     """Keys of one sequence that at least one of its new queries sees: what a fused kernel must read."""
-    new, old = load.new, load.context
-    if attention.per is Per.CONTEXT:
-        new, old = old, new if attention.reach is Reach.ALL else 0
+    new, old = asking(attention, load)
     span = attention.span
     match attention.reach:
         case Reach.CROSS:
@@ -151,7 +149,7 @@ def _moved(operator: Operator, load: Load, sizes: _Sizes) -> tuple[float, float,
             sides = sum((weight.rows + weight.columns) * max(1, len(weight.layers)) for weight in operator.weights)
             return touched * held, 0, units * operator.chosen * sides
         case Attention():
-            queries = (load.context if operator.per is Per.CONTEXT else load.new) * load.batch * operator.rate
+            queries = applications(operator.per, load) * operator.rate
             width = operator.heads * (operator.key_dim + operator.value_dim)
             entry = operator.key_dim + (0 if operator.values_in_keys else operator.value_dim)
             read = load.batch * keys_seen(operator, load) * operator.key_heads * entry

@@ -57,6 +57,8 @@ def applications(per: Per, load: Load) -> int:
             return load.new * load.batch
         case Per.CONTEXT:
             return load.context * load.batch
+        case Per.BOTH:
+            return (load.new + load.context) * load.batch
         case Per.SEQUENCE:
             return load.batch
 
@@ -69,11 +71,20 @@ def experts_touched(experts: int, chosen: int, units: int) -> float:
     return experts * (1.0 - (1.0 - chosen / experts) ** units)
 
 
+def asking(attention: Attention, load: Load) -> tuple[int, int]:
+    """Units of one sequence that ask, and units beside them that are only seen."""
+    match attention.per:
+        case Per.CONTEXT:
+            return load.context, load.new if attention.reach is Reach.ALL else 0
+        case Per.BOTH:
+            return load.new + load.context, 0
+        case _:
+            return load.new, load.context
+
+
 def pairs(attention: Attention, load: Load, *, rectangle: bool = False) -> float:
     """Pairs of query and key that one head of one layer scores, over the whole batch."""
-    new, old = load.new, load.context
-    if attention.per is Per.CONTEXT:
-        new, old = old, new if attention.reach is Reach.ALL else 0
+    new, old = asking(attention, load)
     queries = new * attention.rate
     first, last = round(old * attention.rate), round((old + new) * attention.rate)
     keys: float

@@ -36,6 +36,7 @@ class Per(StrEnum):
 
     UNIT = "unit"  # to each new unit
     CONTEXT = "context"  # to each unit of context
+    BOTH = "both"  # to each new unit and to each unit of context
     SEQUENCE = "sequence"  # once a sequence and step
 
 
@@ -94,7 +95,7 @@ class Attention:
     `key_heads` says how many heads keys and values have in memory. `ratio`: one key stands for this many units.
     `rate`: queries a unit. `value_dim` 0: scores only (an indexer). `values_in_keys`: values are a part of the keys
     in memory (MLA's latent, one tensor for both), so only keys are read. `per` CONTEXT: the queries are the context's
-    units; they see each other as `reach` says, and the new units, too, where it is ALL.
+    units; they see each other as `reach` says, and the new units, too, where it is ALL. BOTH: all units are queries.
     """
 
     name: str
