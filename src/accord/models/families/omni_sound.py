@@ -83,7 +83,8 @@ def qwen3_sound(card: Card) -> Sound:
 
 def sound_stage(sound: Sound) -> StageDraft:
     """The stage; clips of one step are alike, so that they can be batched as they are."""
-    words = f"{sound.window} mel frames become {sound.tokens} tokens; shorter clips are padded to whole windows"
+    tokens = f"{sound.tokens} tokens" if sound.tokens > 1 else "one token"
+    words = f"{sound.window} mel frames become {tokens}; shorter clips are padded to whole windows"
     return StageDraft(
         name="audio",
         capabilities=(Capability.ENCODE,),

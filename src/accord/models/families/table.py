@@ -244,6 +244,18 @@ def _gemma3n_omni() -> Build:
     return build
 
 
+def _minicpm_o() -> Build:
+    from accord.models.families.minicpm_o import build
+
+    return build
+
+
+def _gemma4_unified() -> Build:
+    from accord.models.families.gemma4_unified import build
+
+    return build
+
+
 FAMILIES: tuple[Family, ...] = (
     Family(
         name="dense",
@@ -341,7 +353,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="gemma4",
         words="Gemma 4: two sizes of heads, shared caches, per-layer embeddings, experts",
-        model_types=("gemma4_text",),
+        model_types=("gemma4_text", "gemma4_unified_text"),
         load=_gemma4,
     ),
     Family(
@@ -502,5 +514,17 @@ FAMILIES: tuple[Family, ...] = (
         words="Gemma 3n with its audio encoder",
         model_types=("gemma3n",),
         load=_gemma3n_omni,
+    ),
+    Family(
+        name="minicpm-o",
+        words="MiniCPM-o 2.6: SigLIP, Whisper, Qwen2.5, ChatTTS, Vocos",
+        model_types=("minicpmo",),
+        load=_minicpm_o,
+    ),
+    Family(
+        name="gemma4-unified",
+        words="Gemma 4 without towers: pixels and samples go straight in",
+        model_types=("gemma4_unified",),
+        load=_gemma4_unified,
     ),
 )
