@@ -180,7 +180,7 @@ def _other_bytes(needs: Needs, stored: Stored) -> int:
                 used.update(weight.name for weight in operator.weights)
             case Attention() | Scan():
                 pass
-    return sum(_tensor_bytes(tensor, stored) for tensor in needs.tensors if tensor.name not in used)
+    return sum(_tensor_bytes(tensor, stored) for tensor in needs.tensors if tensor.name not in used and not tensor.idle)
 
 
 def _written(group: CacheGroup, load: Load, dtype: Dtype) -> int:

@@ -97,6 +97,7 @@ class Tensor:
     `pieces` is how many indivisible parts the divided side has (heads, KV heads, features). `inner` is how one
     expert is divided where experts aren't dealt out. `quantizable`: quantized releases store it in their format.
     `buffer`: stored with the weights and counted in bytes, but not a parameter (balancing scores, routing tables).
+    `idle`: loaded, but no step reads it (an autoencoder's encoder, a head for another kind of output).
     """
 
     name: str
@@ -110,6 +111,7 @@ class Tensor:
     pieces: int = 1
     quantizable: bool = False
     buffer: bool = False
+    idle: bool = False
     dtype: Dtype = Dtype.BF16
 
     @property
