@@ -1,22 +1,33 @@
 """Gemma 1 to 4 against transformers: parameters to the last one, cache bytes, FLOPs, windows and shared caches.
 
 Gemma 4's layer scalars and its tower's standardising statistics are buffers in transformers: they are stored and
-counted in bytes, but not among parameters. Gemma 3n's tower comes from another library, so its decoder is compared.
+counted in bytes, but not among parameters. Gemma 3n's eyes are another library's; decoder and ears are compared.
 """
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import (
+    Gemma3nAudioConfig,
+    Gemma3nAudioEncoder,
+    Gemma3nForCausalLM,
+    Gemma3nTextConfig,
+)
+from transformers.models.gemma3n.modeling_gemma3n import Gemma3nMultimodalEmbedder
 
 from accord.edges import model_catalog
 from accord.estimate.cache import request_bytes
 from accord.estimate.weights import stored_bytes
+from accord.estimate.work import step_flops
 from accord.models.card import Json
 from accord.models.read import read_card
 from accord.terms.architecture import Rule, Stored
 from accord.terms.cache import CacheKind
 from accord.terms.errors import BadInput
 from accord.terms.tensors import Dtype
+from accord.terms.work import Load
 from tests.models import peers
 from tests.models.cards import public_card, public_cards_of
 from tests.models.decoders import check_beyond_the_window, check_catalog, check_small
@@ -48,6 +59,7 @@ _SMALL: dict[str, dict[str, Json]] = {
         "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 32,
     },
     "gemma4, shared": {**_GEMMA4, **_SHARED, "use_double_wide_mlp": True},
+    "gemma4, without towers": {**_GEMMA4, "model_type": "gemma4_unified_text"},
 }  # fmt: skip
 
 
@@ -62,7 +74,7 @@ def test_the_catalog_equals_transformers():
     check_catalog("gemma-2-9b")
 
 
-@pytest.mark.parametrize("name", ["gemma-3-27b", "gemma-4-26b-a4b", "gemma-4-31b"])
+@pytest.mark.parametrize("name", ["gemma-3-27b", "gemma-4-26b-a4b", "gemma-4-31b", "gemma-4-e4b"])
 def test_the_catalog_with_towers_equals_transformers(name):
     check_catalog(name, peers.AutoModelForImageTextToText)
 
@@ -76,6 +88,69 @@ def test_a_small_model_has_our_parameters_cache_and_flops(kind):
 @pytest.mark.parametrize(("kind", "windows"), [("gemma2", 3), ("gemma3", 5), ("gemma4", 5)])
 def test_beyond_the_window_only_the_full_layers_grow(kind, windows):
     check_beyond_the_window(_SMALL[kind], tokens=40, windows=windows, width=2 * 4 * 16)
+
+
+def test_gemma_3n_of_the_catalog_equals_transformers_but_for_its_eyes():
+    read = read_card(model_catalog.entry("gemma-3n-e4b").card, name="gemma")
+    with torch.device("meta"):
+        text, audio = Gemma3nTextConfig(), Gemma3nAudioConfig()
+        decoder, ears = Gemma3nForCausalLM(text), Gemma3nAudioEncoder(audio)
+        words = Gemma3nMultimodalEmbedder(audio, text)
+    assert read.of("decoder").parameters == peers.parameters_of(decoder)
+    assert read.of("audio").parameters == peers.parameters_of(ears) + peers.parameters_of(words)
+    assert any("vision tower" in remark for remark in read.remarks)
+    assert read.unread == ()
+
+
+def test_small_ears_of_gemma_3n():
+    small: dict[str, Json] = {
+        "model_type": "gemma3n_audio", "hidden_size": 64, "conf_num_hidden_layers": 3, "conf_num_attention_heads": 4,
+        "input_feat_size": 32, "sscp_conv_channel_size": [16, 8],
+    }  # fmt: skip
+    text: dict[str, Json] = {**_SMALL["gemma3n"], "hidden_size": 96}
+    needs = read_card({"model_type": "gemma3n", "text_config": text, "audio_config": small}, name="ears").of("audio")
+    audio: Any = peers.config_of(small)
+    ears = Gemma3nAudioEncoder(audio).eval()
+    words = Gemma3nMultimodalEmbedder(audio, Gemma3nTextConfig(hidden_size=96)).eval()
+    assert needs.parameters == peers.parameters_of(ears) + peers.parameters_of(words)
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        words(inputs_embeds=ears(torch.randn(1, 192, 32), torch.zeros(1, 192, dtype=torch.bool)).last_hidden_state)
+    assert step_flops(needs.operators, Load(new=192)) == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+def test_small_ears_of_gemma_4():
+    card = _composed({"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "output_proj_dims": 48,
+                      "subsampling_conv_channels": [32, 8]})  # fmt: skip
+    read = read_card(card, name="ears")
+    model = peers.small_model(peers.config_of(card), peers.AutoModelForImageTextToText)
+    assert read.parameters == peers.parameters_of(model)
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        model.model.get_audio_features(torch.randn(1, 192, 32), torch.ones(1, 192, dtype=torch.bool))
+    counted = step_flops(read.of("audio").operators, Load(new=192))
+    assert counted == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+def test_without_towers_pixels_and_samples_go_straight_in():
+    card: dict[str, Json] = {
+        "model_type": "gemma4_unified", "text_config": {**_GEMMA4, "model_type": "gemma4_unified_text"},
+        "vision_config": {"mm_embed_dim": 64, "output_proj_dims": 64, "mm_posemb_size": 20, "patch_size": 4},
+        "audio_config": {"audio_embed_dim": 40},
+    }  # fmt: skip
+    read = read_card(card, name="gemma")
+    theirs = peers.meta_model(peers.config_of(card), peers.AutoModelForImageTextToText)
+    assert read.parameters == peers.parameters_of(theirs)
+    assert [stage.name for stage in read.graph.stages] == ["decoder"]
+    assert len({edge.name for edge in read.graph.edges}) == 4
+
+
+def _composed(audio: dict[str, Json]) -> dict[str, Json]:
+    tower: dict[str, Json] = {
+        "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 16,
+        "intermediate_size": 96, "position_embedding_size": 16,
+    }  # fmt: skip
+    return {"model_type": "gemma4", "text_config": _GEMMA4, "vision_config": tower, "audio_config": audio}
 
 
 def test_shared_layers_keep_no_cache():

@@ -202,6 +202,12 @@ def test_pictures_under_a_causal_mask_may_be_split():
         assert read_card(model_catalog.entry(name).card, name=name).of("decoder").constraints == ()
 
 
+def test_vision_layers_that_nothing_reads_are_remarked_on():
+    remarks = read_card(model_catalog.entry("llava-1.5-7b").card, name="llava").remarks
+    assert [remark[:23] for remark in remarks] == ["1 of the vision layers "]
+    assert read_card(model_catalog.entry("internvl3-8b").card, name="internvl").remarks == ()
+
+
 @pytest.mark.parametrize("outer", [None, True, False])
 @pytest.mark.parametrize("inner", [None, True, False])
 @pytest.mark.parametrize("kind", ["llava, clip and llama", "qwen3_vl", "qwen2_5_vl", "gemma3"])

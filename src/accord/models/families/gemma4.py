@@ -23,13 +23,16 @@ FAMILY = "gemma4"
 _NESTED: Mapping[str, int] = {
     "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30, "vocab_size": 262144,
 }  # fmt: skip
+_UNIFIED: Mapping[str, int] = {
+    "hidden_size_per_layer_input": 0, "sliding_window": 1024, "max_position_embeddings": 262144,
+}  # fmt: skip
 SKIPPED = "layers that share a cache are counted for all tokens of a prompt; an engine may run them for the last only"
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 def build(card: Card, name: str) -> Architecture:
     """The architecture of the decoder alone."""
-    full = with_defaults(card, _NESTED)
+    full = _usual(with_defaults(card, _NESTED))
     base = frame(full, context=131072)
     full.skip("final_logit_softcapping", "expert_intermediate_size")
     if full.word("use_bidirectional_attention", "") == "all":
@@ -41,6 +44,14 @@ def build(card: Card, name: str) -> Architecture:
     parts += per_layer_inputs(full, base, default=256)
     made = lone(card, name, base=base, family=FAMILY, parts=parts)
     return replace(made, remarks=(*made.remarks, SKIPPED)) if shared else made
+
+
+def _usual(card: Card) -> Card:
+    """The card with the defaults that set the model without towers apart."""
+    if card.word("model_type") != "gemma4_unified_text":
+        return card
+    card.skip("use_bidirectional_attention")
+    return card.given(**{key: size for key, size in _UNIFIED.items() if key not in card})
 
 
 def layer_kinds(card: Card, layers: Layers, *, every: int = 6) -> tuple[str, ...]:

@@ -27,12 +27,15 @@ def build(card: Card, name: str) -> Architecture:
     below = card.sub("text_config")
     text = text_of(below, kind=kind, tied=tying(card, below, default=tied, either=not tied))
     vision = card.sub("vision_config")
-    sight = make(card, vision, tower_of(vision, kind=tower_kind), text)
-    return composed(card, name=name, family=FAMILY, sight=sight, text=text)
+    tower = tower_of(vision, kind=tower_kind)
+    sight = make(card, vision, tower, text)
+    idle = len(tower.blocks.layers) - max(_chosen(card, tower))
+    remark = f"{idle} of the vision layers are counted, though nothing reads their output; an engine may leave them out"
+    return composed(card, name=name, family=FAMILY, sight=sight, text=text, remarks=(remark,) if idle else ())
 
 
 def _llava(card: Card, vision: Card, tower: Tower, text: Text) -> Sight:
-    kept, width = _tokens(card, tower), tower.hidden * _levels(card, tower)
+    kept, width = _tokens(card, tower), tower.hidden * len(_chosen(card, tower))
     picture = tower.blocks.picture
     parts = tower.parts + projector(
         width,
@@ -55,7 +58,8 @@ def _intern(card: Card, vision: Card, tower: Tower, text: Text) -> Sight:
     ratio = card.number("downsample_ratio", 0.5)
     if ratio not in (1.0, 0.5, 0.25):
         card.wrong("downsample_ratio", problem="patches can't be merged so", fix="write 0.5, or 1 or 0.25")
-    _levels(card, tower, only_one=True)
+    if len(_chosen(card, tower)) > 1:
+        card.wrong("vision_feature_layer", problem="more than one layer", fix="write -1")
     group = int(1 / ratio) ** 2
     kept = _tokens(card, tower)
     if kept % group:
@@ -76,7 +80,7 @@ def _intern(card: Card, vision: Card, tower: Tower, text: Text) -> Sight:
 
 def _mistral(card: Card, vision: Card, tower: Tower, text: Text) -> Sight:
     group = card.size("spatial_merge_size", 2) ** 2
-    width = tower.hidden * _levels(card, tower)
+    width = tower.hidden * len(_chosen(card, tower))
     parts = (
         tower.parts
         + norm(f"{NAME}.projector.norm", tower.hidden)
@@ -92,17 +96,15 @@ def _mistral(card: Card, vision: Card, tower: Tower, text: Text) -> Sight:
     return Sight(parts=parts, card=vision, values=tower.values, token_values=text.hidden, group=group)
 
 
-def _levels(card: Card, tower: Tower, *, only_one: bool = False) -> int:
-    """How many layers' outputs are put side by side; negative numbers count from the last."""
-    found = (
-        card.sizes("vision_feature_layer", least=-4096) if isinstance(card.raw("vision_feature_layer"), list) else ()
-    )
-    if not found:
-        found = (card.size("vision_feature_layer", -1, least=-4096),)
-    depth = len(tower.blocks.layers)
-    if any(not -depth - 1 <= layer <= depth for layer in found) or (only_one and len(found) > 1):
-        card.wrong("vision_feature_layer", problem=f"the tower has {depth} layers", fix="write -1 or -2")
-    return len(found)
+def _chosen(card: Card, tower: Tower) -> tuple[int, ...]:
+    """After how many layers each output is taken that goes on; a card's negative numbers count from the last."""
+    key, depth = "vision_feature_layer", len(tower.blocks.layers)
+    usual = -2 if card.word("model_type") == "llava" else -1
+    listed = isinstance(card.raw(key), list)
+    found = card.sizes(key, least=-4096) if listed else (card.size(key, usual, least=-4096),)
+    if not found or any(not -depth - 1 <= layer <= depth for layer in found):
+        card.wrong(key, problem=f"the tower has {depth} layers", fix="write -1 or -2")
+    return tuple(layer if layer >= 0 else depth + 1 + layer for layer in found)
 
 
 def _tokens(card: Card, tower: Tower) -> int:
