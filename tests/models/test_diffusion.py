@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from accord.edges import model_card, model_catalog
+from accord.estimate.traffic import step_traffic
 from accord.estimate.work import step_flops
 from accord.models.families.schedules import times
 from accord.models.read import read_card
-from accord.terms.architecture import Rule, Unit
+from accord.terms.architecture import Rule, Stored, Unit
 from accord.terms.errors import BadInput
 from accord.terms.graph import DOOR
 from accord.terms.work import Load
@@ -61,6 +62,21 @@ def test_a_small_vae_has_our_parameters_and_decoding_flops(kind):
     latent = torch.randn(1, 4, *_latent_sizes(SMALL[kind]))
     theirs = pipelines.flops_of(lambda: model.decode(latent[:, :, 0] if kind in ("flux", "sd3") else latent))
     assert step_flops(needs.operators, Load(new=needs.example_units)) == pytest.approx(theirs, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["qwen-image", "flux", "wan"])
+def test_a_step_reads_each_weight_of_a_denoiser_once(kind):
+    built = read_card(SMALL[kind], name=kind)
+    model = pipelines.meta_component(pipelines.components(SMALL[kind])["denoiser"])
+    load = Load(new=built.of("denoiser").example_units, context=_TOKENS)
+    assert step_traffic(built.of("denoiser"), Stored(), load).weight_bytes == 2 * parameters_of(model)
+
+
+def test_decoding_reads_the_decoder_alone():
+    needs = read_card(SMALL["flux"], name="flux").of("vae")
+    model: Any = pipelines.meta_component(pipelines.components(SMALL["flux"])["vae"])
+    read = parameters_of(model.decoder) + parameters_of(model.post_quant_conv)
+    assert step_traffic(needs, Stored(), Load(new=needs.example_units)).weight_bytes == 2 * read
 
 
 @pytest.mark.parametrize("kind", ["qwen-image", "flux", "sd3", "wan"])

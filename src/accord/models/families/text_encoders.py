@@ -11,6 +11,7 @@ from accord.models.families.table import FAMILIES
 from accord.models.parts.attention import grouped
 from accord.models.parts.feedforward import ACTIVATIONS, gated, plain
 from accord.models.parts.parts import Parts, linear, norm, table, tokens
+from accord.models.parts.vae import weights_only
 from accord.terms.architecture import Unit
 from accord.terms.tensors import Part, Split, Tensor
 from accord.terms.work import MatMul, Per, Reach
@@ -120,8 +121,14 @@ def _language_model(card: Card, kind: str) -> Encoder:
     decoder = next((item for item in built.needs if item.unit is Unit.TOKEN), None)
     if decoder is None:
         card.wrong("model_type", problem="reads no text", fix="clip_text_model, t5, umt5 or a language model")
-    tensors = tuple(tensor for item in built.needs for tensor in item.tensors)
     heads = tuple(item for item in decoder.operators if isinstance(item, MatMul) and item.per is Per.SEQUENCE)
-    operators = tuple(item for item in decoder.operators if item not in heads)
+    run = Parts(
+        tensors=tuple(tensor for tensor in decoder.tensors if tensor.part is not Part.HEAD),
+        operators=tuple(item for item in decoder.operators if item not in heads),
+    )
+    kept = {tensor.name for tensor in run.tensors}
+    others = (
+        tensor for item in built.needs for tensor in item.tensors if item is not decoder or tensor.name not in kept
+    )
     hidden = heads[-1].weight.columns if heads else 0
-    return Encoder(parts=Parts(tensors=tensors, operators=operators), hidden=hidden, pooled=hidden)
+    return Encoder(parts=run + weights_only(Parts(tensors=tuple(others))), hidden=hidden, pooled=hidden)

@@ -9,7 +9,7 @@ from math import prod
 from accord.models.card import SIZE_MAX, Card
 from accord.models.parts.diffusion import Blocks, Denoiser, attend, embedder, mlp, only_text, output, project
 from accord.models.parts.parts import Parts, convolution, linear, norm, vector
-from accord.terms.tensors import Dtype, Part, Tensor
+from accord.terms.tensors import Part, Tensor
 from accord.terms.work import Per, Reach
 
 
@@ -35,12 +35,12 @@ def wan(card: Card, *, per: Per = Per.SEQUENCE) -> Denoiser:
         + embedder("time", card.size("freq_dim", 256), hidden, per=per)
         + linear("time_out", hidden, 6 * hidden, bias=True, per=per, quantizable=False)
         + embedder("text_in", text, hidden, per=Per.CONTEXT)
-        + vector("scale_shift", 6 * hidden, figures.layers, dtype=Dtype.F32)
+        + vector("scale_shift", 6 * hidden, figures.layers)
         + _own_and_cross(figures)
     )
     if card.flag("cross_attn_norm", True):
         parts += norm("cross.norm", hidden, figures.layers, bias=True)
-    parts += vector("scale_shift_out", 2 * hidden, dtype=Dtype.F32)
+    parts += vector("scale_shift_out", 2 * hidden)
     return Denoiser(values=values, parts=parts + linear("out", hidden, values, bias=True, quantizable=False))
 
 
@@ -97,7 +97,7 @@ def _cosmos_positions(card: Card, hidden: int) -> Parts:
     if card.names("extra_pos_embed_type") and "extra_pos_embed_type" not in card:  # null turns them off
         return Parts()
     rows = sum(size // patch for size, patch in zip(sizes, _patches(card), strict=True))
-    return Parts(tensors=(Tensor(name="positions", part=Part.EMBEDDING, rows=rows, columns=hidden, dtype=Dtype.F32),))
+    return Parts(tensors=(Tensor(name="positions", part=Part.EMBEDDING, rows=rows, columns=hidden),))
 
 
 def _cosmos_text(card: Card) -> Parts:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from accord.models.card import Card
 from accord.models.parts.parts import NOTHING, Layers, Parts, linear, norm
 from accord.terms.tensors import Split
-from accord.terms.work import Attention, MatMul, Per, Reach
+from accord.terms.work import Attention, Per, Reach
 
 TIME_VALUES = 256  # sines and cosines that stand for a time step in DiT (arXiv 2212.09748) and its kin
 
@@ -76,13 +76,13 @@ def project(name: str, figures: Blocks, *, sides: str = "qkv", inputs: int | Non
     return made
 
 
-def attend(name: str, figures: Blocks, *, reach: Reach, per: Per = Per.UNIT, kv_heads: int | None = None) -> Parts:
+def attend(name: str, figures: Blocks, *, reach: Reach, per: Per = Per.UNIT) -> Parts:
     """Scores and the weighted sum."""
     scores = Attention(
         name=name,
         layers=figures.layers,
         heads=figures.heads,
-        key_heads=kv_heads or figures.heads,
+        key_heads=figures.heads,
         key_dim=figures.head_dim,
         value_dim=figures.head_dim,
         reach=reach,
@@ -93,7 +93,7 @@ def attend(name: str, figures: Blocks, *, reach: Reach, per: Per = Per.UNIT, kv_
 
 def joint(name: str, figures: Blocks) -> Parts:
     """Latent and prompt see each other and themselves (MMDiT, arXiv 2403.03206)."""
-    return attend(name, figures, reach=Reach.ALL) + attend(f"{name}.text", figures, reach=Reach.ALL, per=Per.CONTEXT)
+    return attend(name, figures, reach=Reach.ALL, per=Per.BOTH)
 
 
 def output(name: str, figures: Blocks, *, per: Per = Per.UNIT) -> Parts:
@@ -156,25 +156,22 @@ def double(figures: Blocks, *, text_out: Layers, latent_vectors: int = 6) -> Par
 
 def single(figures: Blocks) -> Parts:
     """Blocks with the same weights for both; attention and feed-forward run side by side and share the way out."""
-    weights = (
-        project("single.attention", figures)
-        + feed("single.mlp.up", figures, figures.hidden, figures.width, split=Split.ROWS, pieces=figures.width)
+    hidden, width, inner = figures.hidden, figures.width, figures.inner
+    return (
+        modulation("single.modulation", figures, vectors=3)
+        + project("single.attention", figures, per=Per.BOTH)
+        + joint("single.attention", figures)
+        + feed("single.mlp.up", figures, hidden, width, split=Split.ROWS, pieces=width, per=Per.BOTH)
         + feed(
             "single.out",
             figures,
-            figures.inner + figures.width,
-            figures.hidden,
+            inner + width,
+            hidden,
             split=Split.COLUMNS,
             pieces=figures.heads,
+            per=Per.BOTH,
         )
     )
-    return modulation("single.modulation", figures, vectors=3) + both(weights) + joint("single.attention", figures)
-
-
-def both(parts: Parts) -> Parts:
-    """The same weights applied to the latent and to the prompt."""
-    again = tuple(replace(item, per=Per.CONTEXT) for item in parts.operators if isinstance(item, MatMul))
-    return Parts(tensors=parts.tensors, operators=parts.operators + again, cache=parts.cache)
 
 
 def last(hidden: int, values: int, *, bias: bool = True) -> Parts:

@@ -4,7 +4,7 @@ In: channels, and how many output positions there are for each unit. Out: `Parts
 denoiser's position, so that a stage's latent flows on unchanged; what isn't run (rate 0) has weights only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accord.models.parts.parts import NOTHING, Parts, convolution, linear, norm
 from accord.terms.work import Attention, Reach
@@ -32,8 +32,8 @@ class Clip:
 
 
 def weights_only(parts: Parts) -> Parts:
-    """The half that is loaded, but not run."""
-    return Parts(tensors=parts.tensors)
+    """What is loaded, but not run."""
+    return Parts(tensors=tuple(replace(tensor, idle=True) for tensor in parts.tensors))
 
 
 def convolve(name: str, inputs: int, outputs: int, *, kernel: int, rate: float) -> Parts:
