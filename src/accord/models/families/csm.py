@@ -101,7 +101,10 @@ def _backbone(card: Card, groups: int) -> Parts:
 
 
 def _depth(card: Card, root: Card, groups: int) -> Parts:
-    """Each position of a frame is one application; its embeddings are the backbone's where they are tied."""
+    """Each position of a frame is one application; its embeddings are the backbone's where they are tied.
+
+    Its layers are counted behind the backbone's.
+    """
     card.skip("model_type", "max_position_embeddings", "codebook_size")
     hidden, vocabulary = card.size("hidden_size", 1024), card.size("vocab_size", 2051)
     wide = card.size("backbone_hidden_size", 2048)
@@ -109,7 +112,8 @@ def _depth(card: Card, root: Card, groups: int) -> Parts:
         card.wrong("backbone_hidden_size", problem="not the backbone's width", fix="write its hidden_size")
     if card.size("num_codebooks", 32) != groups:
         card.wrong("num_codebooks", problem=f"not the backbone's {groups}", fix=f"write {groups}")
-    layers, heads = tuple(range(card.layers(default=4))), card.size("num_attention_heads", 8)
+    first, heads = root.layers(default=16), card.size("num_attention_heads", 8)
+    layers = tuple(range(first, first + card.layers(default=4)))
     bias = card.flag("attention_bias", False)
     own = Parts() if root.flag("tie_codebooks_embeddings", True) else table("depth.embed", groups * vocabulary, wide)
     codebooks = linear("depth.head", hidden, vocabulary, copies=groups - 1, part=Part.HEAD, quantizable=False)

@@ -77,7 +77,8 @@ def qwen3_talker(card: Card) -> Talker:
     own = predictor.size("num_code_groups", 32, least=2)
     if own != groups:
         predictor.wrong("num_code_groups", problem=f"not the talker's {groups}", fix=f"write {groups}")
-    parts = bridge + _mixture(text, hidden) + paced(code_predictor(predictor, groups), groups, phase=Phase.DECODE)
+    frame = code_predictor(predictor, groups, first=text.layers(default=20))
+    parts = bridge + _mixture(text, hidden) + paced(frame, groups, phase=Phase.DECODE)
     words = f"the code predictor takes {groups - 1} steps for each frame, over at most {groups} positions of its own"
     return Talker(
         parts=parts,
@@ -88,13 +89,14 @@ def qwen3_talker(card: Card) -> Talker:
     )
 
 
-def code_predictor(card: Card, groups: int) -> Parts:
+def code_predictor(card: Card, groups: int, *, first: int) -> Parts:
     """One pass over the positions of a frame: the talker's hidden state, and all codes but the last.
 
-    Each position is one application; a codebook has its own embedding and its own head, used once a frame.
+    Each position is one application; a codebook has its own embedding and its own head, used once a frame. Its layers
+    are counted from `first` on, behind the talker's.
     """
     hidden, vocabulary = card.size("hidden_size", 1024), card.size("vocab_size", 2048)
-    layers = tuple(range(card.layers(default=5)))
+    layers = tuple(range(first, first + card.layers(default=5)))
     card.skip("model_type", "max_position_embeddings", "sliding_window", "max_window_layers")
     card.words("layer_types", known=("full_attention",))
     books = Tensor(name="predictor.embed", part=Part.EMBEDDING, rows=vocabulary, columns=hidden, copies=groups - 1)

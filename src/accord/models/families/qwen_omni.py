@@ -21,8 +21,8 @@ FAMILY = "qwen-omni"
 
 _TOKENS = (
     "assistant_token_id", "audio_end_token_id", "audio_start_token_id", "audio_token_id", "audio_token_index",
-    "im_end_token_id", "im_start_token_id", "image_token_id", "image_token_index", "system_token_id",
-    "tts_bos_token_id", "tts_eos_token_id", "tts_pad_token_id", "user_token_id", "video_token_id",
+    "enable_talker", "ignore_index", "im_end_token_id", "im_start_token_id", "image_token_id", "image_token_index",
+    "system_token_id", "tts_bos_token_id", "tts_eos_token_id", "tts_pad_token_id", "user_token_id", "video_token_id",
     "video_token_index", "vision_end_token_id", "vision_start_token_id", "vision_token_id",
 )  # fmt: skip
 # Where clips stand in time, and keys of these encoders that their classes don't read.

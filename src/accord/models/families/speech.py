@@ -108,7 +108,8 @@ def _conformer(card: Card, side: str, hidden: int, *, kernel: int) -> Parts:
     """Layers with attention by distance (arXiv 1901.02860), a convolution, and feed-forward blocks that convolve."""
     heads, width = card.size(f"{side}_num_attention_heads", 2), card.size(f"{side}_linear_units", 1536)
     card.divides("hidden_size", hidden, heads, by=f"{side}_num_attention_heads")
-    layers = tuple(range(card.layers(f"{side}_layers", 4)))
+    first = card.layers("encoder_layers", 4) if side == "decoder" else 0
+    layers = tuple(range(first, first + card.layers(f"{side}_layers", 4)))
     reach = card.size("positionwise_conv_kernel_size", 3)
     parts = _distances(layers, hidden=hidden, heads=heads, side=side)
     blocks = ["mlp", "macaron"] if card.flag("use_macaron_style_in_conformer", True) else ["mlp"]
