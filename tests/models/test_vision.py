@@ -247,6 +247,7 @@ def _untied(read: Architecture) -> int:
         ("internvl", None, {"downsample_ratio": 0.3}, "downsample_ratio"),
         ("llava, clip and llama", None, {"vision_feature_layer": -9}, "vision_feature_layer"),
         ("gemma3", None, {"mm_tokens_per_image": 15}, "mm_tokens_per_image"),
+        ("gemma3", "vision_config", {"model_type": "pixtral"}, "vision_config.model_type"),
     ],
 )
 def test_a_bad_card_names_its_field(kind, part, change, field):

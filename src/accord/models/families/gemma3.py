@@ -23,7 +23,9 @@ def build(card: Card, name: str) -> Architecture:
     text = text_of(below, kind="gemma3_text", tied=tying(card, below, default=True))
     vision = card.sub("vision_config")
     tower = tower_of(vision, kind="siglip_vision_model")
-    picture = tower.blocks.picture or 0
+    picture = tower.blocks.picture
+    if picture is None:
+        vision.wrong("model_type", problem="its pictures have no fixed size", fix="write siglip_vision_model")
     tokens = card.size("mm_tokens_per_image", 256)
     if math.isqrt(tokens) ** 2 != tokens or math.isqrt(picture) % math.isqrt(tokens):
         card.wrong(
