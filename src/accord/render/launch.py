@@ -1,0 +1,63 @@
+"""How a target and an engine's file talk: where one process of a pool will run, and how it is started there.
+
+In: nothing. Out: `Where`, `Launch`. Invariant: a launch is a list of words, never a line for a shell; who needs one
+uses `shlex.join`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from accord.terms.fleet import Vendor
+from accord.terms.fleet_plan import FleetPlan, Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port that a process listens on. `name` has at most 15 letters, as Kubernetes wants."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A file that the process reads: its path in the container, and its text."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Where one process of a replica runs: on its first node (the leader) or on a further one.
+
+    `node_rank` and `leader_address` are texts that the target's launcher replaces or that are final already, such as
+    `$(LWS_WORKER_INDEX)`. `peers` are (pool, address) pairs: how other pools are reached. `device` names the devices
+    of the process where they are pinned ("0,1"), `interface` its network port.
+    """
+
+    leader: bool = True
+    node_rank: str = "0"
+    leader_address: str = "127.0.0.1"
+    peers: tuple[tuple[str, str], ...] = ()
+    device: str | None = None
+    interface: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One process: its words, environment, ports and files. `health` is the HTTP path that says that it is ready (on
+    the first port); None for a process without one. `start_s` is about how long it may take to get there.
+    """
+
+    words: tuple[str, ...]
+    image: str
+    environment: tuple[tuple[str, str], ...] = ()
+    ports: tuple[Port, ...] = ()
+    health: str | None = None
+    start_s: int = 1800
+    mounts: tuple[Mount, ...] = ()
+
+
+# (plan, pool, vendor of its devices where known, where) -> one process of the pool.
+Engine = Callable[[FleetPlan, Pool, Vendor | None, Where], Launch]

@@ -1,0 +1,156 @@
+"""Everything that a plan wishes of the place where it runs, one by one, so that a target answers each of them.
+
+In: a `FleetPlan`, the `Fleet` where one is known. Out: `Wish`es in words, and those that a target can't express.
+Invariant: whatever a plan's parts, relations and seats ask for is one wish; a target has an answer for each.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from accord.render.rendered import Lost
+from accord.terms import units
+from accord.terms.fleet import DeviceKind, Fleet, Vendor
+from accord.terms.fleet_plan import FleetPlan, Pool
+from accord.terms.gang import Apart, Bandwidth, Part, Relation, Scope, Seat, Together
+
+
+class Aspect(StrEnum):
+    """What a wish is about."""
+
+    KIND = "device kind"
+    CARDS = "whole devices"
+    MEMORY = "device memory of a fraction"
+    COMPUTE = "compute share of a fraction"
+    CODECS = "codec units"
+    CPUS = "CPU cores and host memory"
+    NVME = "local scratch"
+    NIC = "a network port"
+    NIC_RATE = "network bandwidth"
+    WITHIN = "a replica's devices near each other"
+    NIC_WITHIN = "network port near the devices"
+    TOGETHER = "parts near each other"
+    APART = "replicas apart"
+    BANDWIDTH = "bandwidth between parts"
+    GANG = "all or nothing"
+    PIN_NODE = "the node that was chosen"
+    PIN_DEVICE = "the devices that were chosen"
+    PIN_NIC = "the network port that was chosen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One wish, `what` in words. `parts` are those it binds; `vendors` make their devices."""
+
+    aspect: Aspect
+    what: str
+    parts: tuple[str, ...] = ()
+    vendors: tuple[Vendor, ...] = ()
+    scope: Scope | None = None
+    required: bool = True
+    most: int = 1
+
+
+# Why a target can't express a wish, or None if it does.
+Judge = Callable[[Wish], str | None]
+
+
+def lost(plan: FleetPlan, fleet: Fleet | None, judge: Judge, *, pinned: bool) -> tuple[Lost, ...]:
+    """The wishes of `plan` that `judge` can't express, in the plan's order."""
+    answers = ((wish, judge(wish)) for wish in wishes(plan, fleet, pinned=pinned))
+    return tuple(Lost(what=wish.what, why=why) for wish, why in answers if why is not None)
+
+
+def wishes(plan: FleetPlan, fleet: Fleet | None, *, pinned: bool) -> Iterator[Wish]:
+    """Every wish of `plan`; the chosen nodes and devices only where they are to be kept."""
+    pools = {pool.part: pool for pool in plan.pools}
+    vendors = {name: _vendor(pool, fleet) for name, pool in pools.items()}
+    for part in plan.gang.parts:
+        yield from _of_part(part, pools.get(part.name), vendors.get(part.name, ()))
+    for relation in plan.gang.relations:
+        yield _of_relation(relation, vendors)
+    if sum(part.replicas for part in plan.gang.parts) > 1:
+        names = tuple(part.name for part in plan.gang.parts)
+        yield Wish(aspect=Aspect.GANG, what=f"{plan.gang.name}: all parts start, or none", parts=names)
+    if pinned:
+        for seat in plan.seats:
+            yield from _of_seat(seat, vendors.get(seat.part, ()))
+
+
+def kind_of(name: str, fleet: Fleet | None) -> DeviceKind | None:
+    """The device kind of this name, where the fleet knows it."""
+    return next((kind for kind in fleet.kinds if kind.name == name), None) if fleet else None
+
+
+def _vendor(pool: Pool, fleet: Fleet | None) -> tuple[Vendor, ...]:
+    kind = kind_of(pool.kind, fleet)
+    return () if kind is None else (kind.vendor,)
+
+
+def _of_part(part: Part, pool: Pool | None, vendors: tuple[Vendor, ...]) -> Iterator[Wish]:
+    need = part.need
+
+    def wish(aspect: Aspect, words: str, *, scope: Scope | None = None) -> Wish:
+        return Wish(aspect=aspect, what=f"{part.name}: {words}", parts=(part.name,), vendors=vendors, scope=scope)
+
+    kinds = part.kinds or ((pool.kind,) if pool else ())
+    if kinds and (need.cards or need.share):
+        yield wish(Aspect.KIND, f"devices of kind {' or '.join(kinds)}")
+    if need.cards:
+        yield wish(Aspect.CARDS, f"{need.cards} whole {'device' if need.cards == 1 else 'devices'}")
+    if need.share:
+        yield wish(Aspect.COMPUTE, f"{units.format_share(need.share)} of a device's compute")
+        if need.memory_bytes:
+            yield wish(Aspect.MEMORY, f"{units.format_size_bytes(need.memory_bytes)} of a device's memory")
+    for codec in need.codecs:
+        yield wish(Aspect.CODECS, f"{codec.units} {codec.name} {'unit' if codec.units == 1 else 'units'}")
+    if need.cpus or need.host_memory_bytes:
+        yield wish(Aspect.CPUS, f"{need.cpus:g} cores and {units.format_size_bytes(need.host_memory_bytes)} of memory")
+    if need.nvme_bytes:
+        yield wish(Aspect.NVME, f"{units.format_size_bytes(need.nvme_bytes)} of local scratch")
+    if need.nic_bytes_per_s or part.nic_within:
+        yield wish(Aspect.NIC, "a network port of its own")
+    if need.nic_bytes_per_s:
+        yield wish(Aspect.NIC_RATE, f"{_rate(need.nic_bytes_per_s)} of network bandwidth")
+    if part.within and need.cards > 1:
+        yield wish(Aspect.WITHIN, f"the devices of a replica within one {part.within}", scope=part.within)
+    if part.nic_within:
+        yield wish(Aspect.NIC_WITHIN, f"the network port within the devices' {part.nic_within}", scope=part.nic_within)
+
+
+def _of_relation(relation: Relation, vendors: dict[str, tuple[Vendor, ...]]) -> Wish:
+    match relation:
+        case Together(parts=parts, scope=scope, required=required):
+            aspect, words, most = Aspect.TOGETHER, f"{' and '.join(parts)} together on one {scope}", 1
+        case Apart(parts=parts, scope=scope, required=required, most=most):
+            aspect, words = Aspect.APART, f"replicas of {' and '.join(parts)} apart, {most} to a {scope}"
+        case Bandwidth(source=source, target=target):
+            words = f"{_rate(relation.bytes_per_s)} from {source} to {target}"
+            both = (source, target)
+            makers = tuple(vendor for name in both for vendor in vendors.get(name, ()))
+            return Wish(aspect=Aspect.BANDWIDTH, what=words, parts=both, vendors=makers)
+    return Wish(
+        aspect=aspect,
+        what=words if required else f"{words} (preferred)",
+        parts=parts,
+        vendors=tuple(vendor for name in parts for vendor in vendors.get(name, ())),
+        scope=scope,
+        required=required,
+        most=most,
+    )
+
+
+def _of_seat(seat: Seat, vendors: tuple[Vendor, ...]) -> Iterator[Wish]:
+    where = f"{seat.part} {seat.replica}"
+    yield Wish(aspect=Aspect.PIN_NODE, what=f"{where}: on node {seat.node}", parts=(seat.part,), vendors=vendors)
+    if seat.devices:
+        numbers = ", ".join(map(str, seat.devices))
+        what = f"{where}: device {numbers} of node {seat.node}"
+        yield Wish(aspect=Aspect.PIN_DEVICE, what=what, parts=(seat.part,), vendors=vendors)
+    if seat.nic is not None:
+        what = f"{where}: network port {seat.nic} of node {seat.node}"
+        yield Wish(aspect=Aspect.PIN_NIC, what=what, parts=(seat.part,), vendors=vendors)
+
+
+def _rate(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e9:g} GB/s"
