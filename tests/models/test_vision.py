@@ -112,8 +112,9 @@ def test_a_small_tower_for_grids_of_patches(kind):
     check_sight(_GRIDS[kind], patches=128, pixel_values=torch.randn(128, 3 * 2 * 4 * 4), image_grid_thw=grid)
 
 
-def test_a_small_pixtral():
-    card = _with("mistral3", "mistral", {**_TOWER, "model_type": "pixtral"})
+@pytest.mark.parametrize("kind", ["mistral3", "llava"])
+def test_a_small_pixtral(kind):
+    card = _with(kind, "mistral", {**_TOWER, "model_type": "pixtral"}, vision_feature_select_strategy="full")
     check_sight(card, patches=64, pixel_values=torch.randn(1, 3, 32, 32), image_sizes=torch.tensor([[32, 32]]))
 
 

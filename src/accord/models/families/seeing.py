@@ -74,7 +74,10 @@ def composed(
 
 
 def vision_stage(sight: Sight, *, name: str = "vision") -> StageDraft:
-    """The stage that reads patches; pictures of one step are alike, so that they can be batched as they are."""
+    """The stage that reads patches; pictures of one step are alike, so that they can be batched as they are.
+
+    New units are one picture's patches. Frames of a clip don't see each other: they are a batch of pictures.
+    """
     return StageDraft(
         name=name,
         capabilities=(Capability.ENCODE,),
