@@ -12,10 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accord.cli.model_json import summary_json
+from accord.cli.model_words import summary_lines
 from accord.cli.root import run
 from accord.edges import model_catalog
 from accord.edges.model_card import find_card, parse_card
-from accord.estimate.summary import summary
+from accord.estimate.summary import Example, summary
 from accord.models.families.table import FAMILIES
 from accord.models.read import read_card
 from accord.terms.errors import BadInput
@@ -90,7 +92,9 @@ def _mutated(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 def _judge(card: dict[str, Any], name: str, like: str | None = None) -> None:
     began = time.process_time()
     try:
-        summary(read_card(card, name=name, like=like))
+        found = summary(read_card(card, name=name, like=like), Example(ranks=2))
+        assert list(summary_lines(found, source="", words="", width=100))
+        json.dumps(summary_json(found, source=""), allow_nan=False)
     except BadInput as error:
         assert error.field
         assert error.problem

@@ -6,11 +6,14 @@ null.
 
 from collections.abc import Mapping, Sequence
 
-from accord.estimate.summary import CacheRow, StageRow, StepRow, Summary
+from accord.estimate.summary import CACHE_DTYPES, CacheRow, PageRow, RankRow, StageRow, StepRow, Summary
 from accord.estimate.weights import tensor_bytes
 from accord.models.card import Json
-from accord.terms.architecture import Architecture, Constraint, Stored
-from accord.terms.tensors import Dtype, Tensor
+from accord.terms.architecture import Architecture, Stored
+from accord.terms.pages import Pool
+from accord.terms.refusal import Refusal
+from accord.terms.tensors import Tensor
+from accord.terms.work import OperatorClass
 
 
 def summary_json(found: Summary, *, source: str) -> Mapping[str, Json]:
@@ -20,9 +23,10 @@ def summary_json(found: Summary, *, source: str) -> Mapping[str, Json]:
         "model": made.name,
         "family": made.family,
         "source": source,
-        "parameters": found.parameters,
+        "parameters": made.parameters,
         "weights_bytes": found.stored_bytes,
         "weights_bf16_bytes": found.bf16_bytes,
+        "weights_bytes_by_quantization": {str(kind): held for kind, held in found.other_bytes},
         "context_tokens_max": made.context_max,
         "stages": [_stage(row) for row in found.stages],
         "edges": _edges(made),
@@ -37,19 +41,29 @@ def _stage(row: StageRow) -> Json:
         "capabilities": [str(item) for item in row.stage.capabilities],
         "batching": str(row.stage.batching),
         "unit": str(row.needs.unit),
-        "parameters": row.parameters,
+        "parameters": row.needs.parameters,
         "weights_bytes": row.stored_bytes,
         "weights_bf16_bytes": row.bf16_bytes,
+        "weights_bytes_by_quantization": {str(kind): held for kind, held in row.other_bytes},
         "stored": _stored(row.stored),
-        "parts": [
-            {"part": str(part.part), "parameters": part.parameters, "weights_bytes": part.stored_bytes}
-            for part in row.parts
+        "portions": [
+            {
+                "portion": portion.name,
+                "count": portion.count,
+                "parameters_each": portion.parameters,
+                "weights_bytes_each": portion.stored_bytes,
+            }
+            for portion in row.portions
         ],
+        "example_units": row.usual_tokens,
+        "request_bytes": {str(dtype): row.cache_bytes(row.usual_tokens, dtype) for dtype in CACHE_DTYPES},
         "cache": [_cache(item) for item in row.cache],
-        "example_tokens": row.usual_tokens,
-        "request_bytes": {str(dtype): row.cache_bytes(row.usual_tokens, dtype) for dtype in (Dtype.BF16, Dtype.FP8)},
         "steps": [_step(item) for item in row.steps],
-        "constraints": [_constraint(item) for item in row.needs.constraints],
+        "rank": None if row.rank is None else _rank(row.rank),
+        "pages": [_pages(item) for item in row.pages],
+        "constraints": [
+            {"rule": str(rule.rule), "figure": rule.figure, "words": rule.words} for rule in row.needs.constraints
+        ],
         "tensors": [_tensor(item, row.stored) for item in row.needs.tensors],
     }
 
@@ -85,22 +99,80 @@ def _cache(row: CacheRow) -> Json:
 
 
 def _by_dtype(figures: Sequence[float]) -> Json:
-    return {"bf16": figures[0], "fp8": figures[1]}
+    return {str(dtype): figure for dtype, figure in zip(CACHE_DTYPES, figures, strict=True)}
 
 
 def _step(row: StepRow) -> Json:
+    moved = row.traffic
     return {
         "phase": row.phase,
         "new_units": row.load.new,
         "context_units": row.load.context,
         "batch": row.load.batch,
-        "flops": row.flops_total,
-        "flops_by_class": {str(kind): figure for kind, figure in row.flops},
+        "flops": moved.flops,
+        "flops_by_class": {str(kind): row.flops(kind) for kind in OperatorClass if row.flops(kind)},
+        "moved_bytes": moved.moved_bytes,
+        "weight_bytes": moved.weight_bytes,
+        "cache_read_bytes": sum(item.cache_bytes for item in moved.operators),
+        "cache_written_bytes": moved.cache_written_bytes,
+        "state_bytes": moved.state_bytes,
+        "activation_bytes": sum(item.activation_bytes for item in moved.operators),
+        "flops_per_byte": moved.intensity,
     }
 
 
-def _constraint(rule: Constraint) -> Json:
-    return {"rule": str(rule.rule), "figure": rule.figure, "words": rule.words}
+def _rank(row: RankRow) -> Json:
+    match row.shares:
+        case Refusal() as refusal:
+            held: dict[str, Json] = {"refusal": _refusal(refusal)}
+        case share:
+            held = {
+                "weights_bytes_max": share.largest_bytes,
+                "duplicate_bytes": share.duplicate_bytes,
+                "padding_bytes": share.padding_bytes,
+            }
+    return {**held, "request_bf16_bytes": row.request_bytes}
+
+
+def _pages(row: PageRow) -> Json:
+    match row.plan:
+        case Refusal() as refusal:
+            return {"dtype": str(row.dtype), "refusal": _refusal(refusal)}
+        case plan:
+            return {
+                "dtype": str(row.dtype),
+                "requests": plan.requests,
+                "tokens": plan.tokens,
+                "waste_share": plan.waste,
+                "plain_requests": row.plain_requests,
+                "pools": [_pool(pool) for pool in plan.pools],
+            }
+
+
+def _pool(pool: Pool) -> Json:
+    return {
+        "page_bytes": pool.page_bytes,
+        "pages": pool.pages,
+        "tables": [
+            {
+                "groups": list(table.groups),
+                "count": table.count,
+                "page_layers": list(table.page_layers),
+                "page_tokens": table.page_tokens,
+            }
+            for table in pool.tables
+        ],
+    }
+
+
+def _refusal(refusal: Refusal) -> Json:
+    return {
+        "field": refusal.field,
+        "value": refusal.value,
+        "limit": refusal.limit,
+        "causes": list(refusal.causes),
+        "fix": list(refusal.fix),
+    }
 
 
 def _tensor(tensor: Tensor, stored: Stored) -> Json:

@@ -6,7 +6,7 @@ In: the catalog, or a graph of stages that were measured. Out: lines of words, o
 from collections.abc import Iterable, Mapping
 
 from accord.cli.drawing import Arrow, Box, draw
-from accord.cli.model_words import Rows, count, size, table_lines
+from accord.cli.table import Rows, count, size, table_lines
 from accord.edges import model_catalog
 from accord.edges.model_catalog import Entry
 from accord.models import catalog
@@ -14,6 +14,8 @@ from accord.models.card import Json
 from accord.models.families.table import FAMILIES
 from accord.models.read import read_card
 from accord.terms.graph import DOOR, StageGraph
+
+_ANY = 1 << 16  # the last column is a sentence: it may run on
 
 
 def list_lines() -> Iterable[str]:
@@ -23,11 +25,11 @@ def list_lines() -> Iterable[str]:
         made = read_card(entry.card, name=entry.name)
         rows.append((entry.name, made.family, count(made.parameters), entry.source))
     yield "  Models of the catalog"
-    yield from table_lines(rows)
+    yield from table_lines(rows, width=_ANY)
     yield f"    and {', '.join(catalog.MODELS)}, which runs on any machine (`accord demo`)"
     yield ""
     yield "  Families"
-    yield from table_lines([("family", "reads"), *((family.name, family.words) for family in FAMILIES)])
+    yield from table_lines(_families(), width=_ANY)
 
 
 def list_json() -> Mapping[str, Json]:
@@ -85,6 +87,10 @@ def embedded_json(graph: StageGraph) -> Mapping[str, Json]:
             for edge in graph.edges
         ],
     }
+
+
+def _families() -> Rows:
+    return [("family", "reads"), *((family.name, family.words) for family in FAMILIES)]
 
 
 def _entries() -> Iterable[Entry]:

@@ -1,57 +1,52 @@
-"""The words of `accord model`: the graph as a drawing, its stages, caches and work as tables.
+"""The words of `accord model`: the graph as a drawing, its stages, weights, caches and work as tables.
 
-In: a `Summary`. Out: lines of plain text. Invariant: every figure comes from the summary; nothing is wider than it
-must be, and the drawing gives way to a list on a narrow terminal.
+In: a `Summary`. Out: lines of plain text. Invariant: every figure comes from the summary; the drawing gives way to
+fewer words, or to a list, on a narrow terminal.
 """
 
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
 
 from accord.cli.drawing import Arrow, Box, draw
+from accord.cli.model_cache import cache_lines, page_lines
+from accord.cli.table import Rows, article, count, flops, plural, ratio, size, table_lines
 from accord.estimate.summary import StageRow, StepRow, Summary
 from accord.terms import units
 from accord.terms.architecture import Flow
-from accord.terms.cache import CacheGroup, CacheKind
 from accord.terms.graph import DOOR, Edge
+from accord.terms.refusal import Refusal
 from accord.terms.tensors import Dtype, Quantization
 from accord.terms.work import OperatorClass
 
-Rows = list[tuple[str, ...]]
-
-_KINDS = {
-    CacheKind.FULL: "full",
-    CacheKind.WINDOW: "window",
-    CacheKind.CHUNK: "chunk",
-    CacheKind.LATENT: "latent",
-    CacheKind.INDEX: "index keys",
-    CacheKind.COMPRESSED: "compressed",
-    CacheKind.STATE: "state",
-    CacheKind.CROSS: "cross",
-}
+_CLASSES = {OperatorClass.CONVOLUTION: "conv"}
+_PORTIONS_MAX = 8
+_STREAM = " »"
 
 
-def summary_lines(found: Summary, *, source: str, words: str, width: int) -> Iterable[str]:
+def summary_lines(found: Summary, *, source: str, words: str, width: int) -> Iterator[str]:
     """All of it, section by section."""
     made = found.architecture
-    yield f"  Model  {made.name}   {made.family}: {words}"
-    yield f"         {source}"
+    yield f"  Model  {made.name}"
+    yield f"    {made.family}: {words}"
+    yield f"    from {source}"
     yield ""
     yield from graph_lines(found, width=width)
-    yield ""
-    yield "  Stages"
-    yield from table_lines(_stage_table(found))
-    yield f"    {_total(found)}"
-    if any(row.cache for row in found.stages):
-        yield ""
-        yield "  Cache of a request, by group of layers"
-        yield from table_lines(_cache_table(found))
-        yield from (f"    {line}" for line in _cache_totals(found))
-    yield ""
-    yield "  One example request"
-    yield from table_lines(_step_table(found))
-    yield from _notes(found)
+    yield from _section("Stages", table_lines(_stage_table(found), width=width), _totals(found, width))
+    yield from _section("Weights as published, in portions", table_lines(_portion_table(found), width=width, keys=2))
+    if found.example.ranks is not None:
+        yield from _section(f"On each of {found.example.ranks} tensor-parallel ranks", _rank_lines(found, width))
+    yield from cache_lines(found, width)
+    yield from page_lines(found, width)
+    yield from _section("One example request", table_lines(_step_table(found), width=width, keys=3))
+    rules = [f"{row.stage}: {rule.words}" for row in made.needs for rule in row.constraints]
+    yield from _section("Constraints", wrapped(rules, width)) if rules else ()
+    yield from _section("Remarks", wrapped(made.remarks, width)) if made.remarks else ()
+    if made.unread:
+        keys = f"nobody reads these, and they could matter: {', '.join(made.unread)}"
+        yield from _section("Keys of the card", wrapped([keys], width))
 
 
-def graph_lines(found: Summary, *, width: int) -> Iterable[str]:
+def graph_lines(found: Summary, *, width: int) -> Iterator[str]:
     """The drawing; with fewer words, or as a list of edges, where it is wider than the terminal."""
     graph = found.architecture.graph
     boxes = [Box(name=row.stage.name, lines=_box_lines(row)) for row in found.stages]
@@ -63,175 +58,133 @@ def graph_lines(found: Summary, *, width: int) -> Iterable[str]:
         lines = draw(boxes, arrows)
         if max(map(len, lines)) + 2 <= width:
             yield from (f"  {line}" for line in lines)
-            return
-    yield from (f"  {edge.source} ─▶ {edge.target}: {_edge_words(edge, flow)}" for edge, flow in edges)
+            break
+    else:
+        yield from (f"  {edge.source} ─▶ {edge.target}: {_edge_words(edge, flow)}" for edge, flow in edges)
+    chunks = [f"in chunks of {flow.chunk_units:,} from {edge.source}" for edge, flow in edges if _chunked(flow)]
+    if any(flow.stream for _, flow in edges):
+        words = f"({_STREAM.strip()} streamed{''.join(f', {chunk}' for chunk in chunks)}; the others are one payload)"
+        yield from textwrap.wrap(words, max(40, width), initial_indent="  ", subsequent_indent="  ")
 
 
-def table_lines(rows: Rows) -> Iterable[str]:
-    """A table whose first row is its heading; figures, and their headings, stand to the right."""
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    right = [all(cell[:1].isdigit() or cell in ("", "-") for cell in column[1:]) for column in columns]
-    for row in rows:
-        cells = zip(row, widths, right, strict=True)
-        yield "    " + "  ".join(c.rjust(w) if to_right else c.ljust(w) for c, w, to_right in cells).rstrip()
+def wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Long sentences, broken and indented."""
+    for line in lines:
+        yield from textwrap.wrap(line, max(40, width), initial_indent="    ", subsequent_indent="      ")
 
 
-def count(number: float) -> str:
-    """A count for people: "30.5B" is 30.5 billion."""
-    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{_three(number / size)}{unit}"
-    return f"{number:.0f}"
-
-
-def size(size_bytes: float) -> str:
-    """Bytes for people, with three digits."""
-    return units.format_size_bytes(round(size_bytes), digits=3)
-
-
-def flops(number: float) -> str:
-    """FLOPs for people."""
-    for factor, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= factor:
-            return f"{_three(number / factor)}{unit}"
-    return f"{number:.0f}"
-
-
-def _three(number: float) -> str:
-    return f"{number:.0f}" if number >= 99.95 else f"{number:.3g}"
+def _section(title: str, *parts: Iterable[str]) -> Iterator[str]:
+    yield ""
+    yield f"  {title}"
+    for lines in parts:
+        yield from lines
 
 
 def _end(name: str) -> str | None:
     return None if name == DOOR else name
 
 
+def _chunked(flow: Flow) -> bool:
+    return flow.chunk_units is not None and flow.chunk_units > 1
+
+
 def _edge_words(edge: Edge, flow: Flow) -> str:
-    each = f"{edge.payload}, {size(flow.unit_bytes)} a {flow.unit}"
-    if not flow.stream:
-        return each
-    chunk = flow.chunk_units
-    return f"{each}, {'streamed' if chunk in (None, 1) else f'in chunks of {chunk}'}"
+    return f"{edge.payload}, {size(flow.unit_bytes)} {article(flow.unit)}{_STREAM if flow.stream else ''}"
 
 
 def _few_edge_words(edge: Edge, flow: Flow) -> str:
-    return f"{edge.payload} {size(flow.unit_bytes)}"
+    return f"{edge.payload} {size(flow.unit_bytes)}{_STREAM if flow.stream else ''}"
 
 
 def _box_lines(row: StageRow) -> tuple[str, ...]:
-    capabilities = "+".join(row.stage.capabilities)
-    lines = [f"{capabilities}, {row.stage.batching}", f"{count(row.parameters)} parameters", size(row.stored_bytes)]
-    lines[1:] = [f"{lines[1]}, {lines[2]}"]
-    if row.cache:
-        lines.append(f"{size(row.cache_bytes(row.usual_tokens, Dtype.BF16))} a request")
-    return tuple(lines)
+    lines = (
+        f"{'+'.join(row.stage.capabilities)}, {row.stage.batching}",
+        f"{count(row.needs.parameters)} parameters, {size(row.stored_bytes)}",
+    )
+    if not row.cache:
+        return lines
+    held = size(row.cache_bytes(row.usual_tokens, Dtype.BF16))
+    return (*lines, f"{held} for {plural(row.usual_tokens, row.needs.unit)}")
 
 
 def _stage_table(found: Summary) -> Rows:
-    rows: Rows = [("stage", "does", "batching", "unit", "parameters", "weights as published", "in bf16", "stored")]
+    rows: Rows = [("stage", "does", "batching", "unit", "parameters", "published", "in bf16", "stored as")]
     for row in found.stages:
+        kinds = [kind for kind in row.quantizations if kind is not Quantization.NONE]
         rows.append(
             (
                 row.stage.name,
                 "+".join(row.stage.capabilities),
                 row.stage.batching,
                 row.needs.unit,
-                count(row.parameters),
+                count(row.needs.parameters),
                 size(row.stored_bytes),
                 size(row.bf16_bytes),
-                _stored_words(row),
+                " + ".join([*kinds, "plain"]),
             )
         )
     return rows
 
 
-def _stored_words(row: StageRow) -> str:
-    kinds = [kind for kind in row.quantizations if kind is not Quantization.NONE]
-    return " + ".join([*kinds, "plain"])
-
-
-def _total(found: Summary) -> str:
+def _totals(found: Summary, width: int) -> Iterator[str]:
     published = found.stored_bytes
-    return (
-        f"{found.parameters:,} parameters; {size(published)} ({units.megabytes(published) / 1e3:,.2f} GB) "
-        f"as published, {size(found.bf16_bytes)} in bf16"
+    whole = (
+        f"{found.architecture.parameters:,} parameters; {size(published)} "
+        f"({units.megabytes(published) / 1e3:,.2f} GB) as published, {size(found.bf16_bytes)} in bf16"
     )
+    others = ", ".join(f"{kind} {size(held)}" for kind, held in found.other_bytes)
+    yield from wrapped((whole, f"all matrices that allow it in {others}"), width)
 
 
-def _cache_table(found: Summary) -> Rows:
-    full = found.architecture.context_max
-    head = ("stage", "layers", "kind", "entry", "a token: bf16", "fp8", "a request: bf16", "fp8")
-    rows: Rows = [(*head, f"at {full:,}: bf16", "fp8") if full else head]
-    for stage in found.stages:
-        for row in stage.cache:
-            cells = (
-                row.stage,
-                str(len(row.group.layers)),
-                _kind_words(row.group),
-                _entry_words(row.group),
-                *(size(figure) if figure else "-" for figure in row.token_bytes),
-                *(size(figure) for figure in row.usual_bytes),
-            )
-            rows.append((*cells, *(size(figure) for figure in row.full_bytes)) if row.full_bytes else cells)
+def _portion_table(found: Summary) -> Rows:
+    rows: Rows = [("stage", "portion", "count", "parameters each", "bytes each", "bytes")]
+    for row in found.stages:
+        for portion in row.portions[:_PORTIONS_MAX]:
+            held = portion.count * portion.stored_bytes
+            each = (count(portion.parameters), size(portion.stored_bytes))
+            rows.append((row.stage.name, portion.name, f"{portion.count:,}", *each, size(held)))
+        left = row.portions[_PORTIONS_MAX:]
+        if left:
+            held = sum(portion.count * portion.stored_bytes for portion in left)
+            number = sum(portion.count for portion in left)
+            rows.append((row.stage.name, "others, all unlike", f"{number:,}", "-", "-", size(held)))
     return rows
 
 
-def _kind_words(group: CacheGroup) -> str:
-    words = _KINDS[group.kind]
-    if group.window is not None:
-        words += f" {group.window}"
-    return f"{words}, 1 in {group.ratio}" if group.ratio > 1 else words
-
-
-def _entry_words(group: CacheGroup) -> str:
-    if group.kind is CacheKind.STATE:
-        return f"{count(group.state_values)} {group.state_dtype}"
-    heads = f"{group.heads} x " if group.heads > 1 else ""
-    sides = str(group.key_dim) if not group.value_dim else f"({group.key_dim} + {group.value_dim})"
-    return heads + sides
-
-
-def _cache_totals(found: Summary) -> Iterable[str]:
+def _rank_lines(found: Summary, width: int) -> Iterator[str]:
+    rows: Rows = [("stage", "weights", "of them held twice", "padding", "a request in bf16")]
+    refused = []
     for row in found.stages:
-        if not row.cache:
+        if row.rank is None:
             continue
-        usual = ", ".join(f"{size(row.cache_bytes(row.usual_tokens, dtype))} in {dtype}" for dtype in _CACHE)
-        line = f"{row.stage.name}: {row.usual_tokens:,} {row.needs.unit}s keep {usual}"
-        full = found.architecture.context_max
-        if full is not None:
-            line += f"; {full:,} keep {', '.join(size(row.cache_bytes(full, dtype)) for dtype in _CACHE)}"
-        yield line
-
-
-_CACHE = (Dtype.BF16, Dtype.FP8)
+        held = size(row.rank.request_bytes) if row.cache else "-"
+        match row.rank.shares:
+            case Refusal() as refusal:
+                rows.append((row.stage.name, "-", "-", "-", held))
+                refused.append(f"{row.stage.name}: {refusal.value}: {refusal.limit}; {' or '.join(refusal.fix)}")
+            case share:
+                ranks = found.example.ranks or 1
+                twice, padding = share.duplicate_bytes / ranks, share.padding_bytes / ranks
+                extra = [size(part) if part else "-" for part in (twice, padding)]
+                rows.append((row.stage.name, size(share.largest_bytes), *extra, held))
+    yield from table_lines(rows, width=width)
+    yield from wrapped(refused, width)
 
 
 def _step_table(found: Summary) -> Rows:
-    steps = [step for row in found.stages for step in row.steps]
-    kinds = [kind for kind in OperatorClass if any(kind == name for step in steps for name, _ in step.flops)]
-    rows: Rows = [("stage", "step", "of", "FLOPs", *kinds)]
-    for step in steps:
-        by_kind = dict(step.flops)
-        figures = (flops(by_kind[kind]) if kind in by_kind else "-" for kind in kinds)
-        rows.append((step.stage, step.phase, _load_words(found, step), flops(step.flops_total), *figures))
+    steps = [(row, step) for row in found.stages for step in row.steps]
+    kinds = [kind for kind in OperatorClass if any(step.flops(kind) for _, step in steps)]
+    head = (*(_CLASSES.get(kind, kind) for kind in kinds), "moved", "FLOP/B")
+    rows: Rows = [("stage", "step", "of", "FLOPs", *head)]
+    for row, step in steps:
+        figures = [flops(step.flops(kind)) if step.flops(kind) else "-" for kind in kinds]
+        moved = size(step.traffic.moved_bytes)
+        whole = (flops(step.traffic.flops), *figures, moved, ratio(step.traffic.intensity))
+        rows.append((row.stage.name, step.phase, _load_words(row, step), *whole))
     return rows
 
 
-def _load_words(found: Summary, step: StepRow) -> str:
-    unit = found.architecture.of(step.stage).unit
+def _load_words(row: StageRow, step: StepRow) -> str:
     batch = f"{step.load.batch} x " if step.load.batch > 1 else ""
     context = f" after {step.load.context:,}" if step.load.context else ""
-    return f"{batch}{step.load.new:,} {unit}{'s' if step.load.new > 1 else ''}{context}"
-
-
-def _notes(found: Summary) -> Iterable[str]:
-    made = found.architecture
-    rules = [f"{row.stage}: {rule.words}" for row in made.needs for rule in row.constraints]
-    for title, lines in (("Constraints", rules), ("Remarks", made.remarks)):
-        if lines:
-            yield ""
-            yield f"  {title}"
-            yield from (f"    {line}" for line in lines)
-    if made.unread:
-        yield ""
-        yield f"  Nobody reads these keys of the card, and they could matter: {', '.join(made.unread)}"
+    return f"{batch}{plural(step.load.new, row.needs.unit)}{context}"
