@@ -73,7 +73,7 @@ def architecture(
     total = sum(item.parameters for item in needs)
     if total > PARAMETERS_MAX:
         raise BadInput(field="card", value=total, problem="more parameters than any model has", fix="check its sizes")
-    stored = tuple(stored_of(draft.card, card, draft.parts.tensors) for draft in stages)
+    stored = stored_of(((draft.card, draft.parts.tensors) for draft in stages), card)
     made = tuple(
         Stage(
             name=draft.name,

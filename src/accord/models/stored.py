@@ -4,10 +4,10 @@ In: the quantization settings of a card, and a stage's tensors. Out: `Stored`. I
 that isn't known is BadInput, never taken for unquantized weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accord.models.card import Card, Json
+from accord.models.card import Card
 from accord.models.stored_names import NAMES_MAX, Named
 from accord.terms.architecture import Stored, StoredAs
 from accord.terms.tensors import Quantization, Tensor
@@ -58,14 +58,21 @@ class _Settings:
     model: str = ""
 
 
-def stored_of(card: Card, root: Card, tensors: Sequence[Tensor] = ()) -> Stored:
-    """The storage of one stage: its own mapping's settings, else the whole card's."""
+def stored_of(stages: Iterable[tuple[Card, Sequence[Tensor]]], root: Card) -> tuple[Stored, ...]:
+    """The storage of each stage, by its own mapping's settings, else the whole card's."""
+    read: dict[int, _Settings] = {}
+    return tuple(_stored(card, root, tensors, read) for card, tensors in stages)
+
+
+def _stored(card: Card, root: Card, tensors: Sequence[Tensor], read: dict[int, _Settings]) -> Stored:
     holder = next((item for item in (card, root) if _KEY in item), None)
     if holder is None:
         card.skip(_KEY)
         return Stored()
-    settings = _settings(holder.sub(_KEY), root)
-    settings.model = root.word("model_type", "")
+    if id(holder) not in read:
+        read[id(holder)] = _settings(holder.sub(_KEY), root)
+        read[id(holder)].model = root.word("model_type", "")
+    settings = read[id(holder)]
     return Stored(
         quantization=settings.kind.quantization,
         group=settings.kind.group,
@@ -174,13 +181,13 @@ def _quantized_layers(card: Card, made: _Settings) -> None:
     if "quantized_layers" not in card:
         return
     layers = card.sub("quantized_layers")
-    kinds: dict[tuple[Json, Json], _Kind] = {}
+    kinds: dict[str, _Kind] = {}
     for name in layers.keys():  # noqa: SIM118, a card isn't a mapping
         said = layers.raw(name)
         if not isinstance(said, Mapping):
             layers.wrong(name, problem="not a mapping", fix='write {"quant_algo": ...}')
-        key = (said.get("quant_algo"), said.get("group_size"))
-        if not all(isinstance(item, str | int | None) for item in key) or key not in kinds:
+        key = f"{said.get('quant_algo')!r} {said.get('group_size')!r}"
+        if key not in kinds:
             kinds[key] = _algorithm(layers.sub(name))
         _add(layers, name, made.named, name=name, kind=kinds[key])
 

@@ -126,7 +126,8 @@ class Named(Generic[T]):
         """Takes in one name or pattern; gives what is wrong with it, or None."""
         if name.startswith("re:"):
             return self._add_regex(name[3:], said)
-        plain = _EXPERT.sub("experts.#", _LEADS.sub("", name))
+        plain = _LEADS.sub("", name)
+        plain = _EXPERT.sub("experts.#", plain) if "experts." in plain else plain
         layer = _LAYER.match(plain)
         if "*" not in plain or (layer and layer[1] == "*" and "*" not in (layer[2] or "")):
             return self._add_exact(plain, layer, said)
