@@ -68,6 +68,8 @@ def split_plan(
     with other lengths one pool is full while others aren't.
     """
     held = tuple(group for group in groups if group.layers)
+    if not held:
+        return _refusal(held, memory_bytes, dtype, lengths)
     arranged = next(families(held, dtype=dtype, block=rules.block))
     pools = []
     for family in arranged:
@@ -220,10 +222,11 @@ def _table(fit: Fit) -> PageTable:
 def _refusal(groups: tuple[CacheGroup, ...], memory_bytes: int, dtype: Dtype, lengths: tuple[Length, ...]) -> Refusal:
     longest = max(length.tokens for length in lengths)
     needed = request_bytes(groups, tokens=longest, dtype=dtype)
+    fits = ("give the cache more memory", "shorten requests", "keep the cache in fp8")
     return Refusal(
         field="memory_bytes",
         value=str(memory_bytes),
         limit=f"{needed} bytes for one request of {longest} tokens, and room for its pages",
-        causes=("the cache of one request doesn't fit",),
-        fix=("give the cache more memory", "shorten requests", "keep the cache in fp8"),
+        causes=("the cache of one request doesn't fit",) if groups else ("this stage keeps no cache",),
+        fix=fits if groups else ("plan pages for stages with a cache only",),
     )
