@@ -7,8 +7,12 @@ import sys
 import pytest
 
 from accord.cli.drawing import Arrow, Box, draw
+from accord.cli.model_words import summary_lines
 from accord.cli.root import run
 from accord.cli.table import count, flops, plural, ratio, table_lines
+from accord.edges import model_catalog
+from accord.estimate.summary import Example, summary
+from accord.models.read import read_card
 
 
 def model(capsys, *given):
@@ -91,6 +95,14 @@ def test_a_narrow_terminal_gets_what_fits(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     _, words, _ = model(capsys, "gemma-4-26b-a4b")
     assert "door ─▶ decoder: tokens, 4B a token" in words
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_no_line_is_wider_than_the_terminal(width):
+    for name in model_catalog.names():
+        figures = summary(read_card(model_catalog.entry(name).card, name=name), Example(ranks=2, memory_bytes=64 << 30))
+        for line in summary_lines(figures, source="", words="", width=width):
+            assert len(line) <= width, f"{name}: {line}"
 
 
 def test_the_catalog_is_listed(capsys):

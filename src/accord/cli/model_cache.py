@@ -28,7 +28,7 @@ def cache_lines(found: Summary, width: int) -> Iterator[str]:
         if len(row.cache) > 1:
             rows.append(_sum(row))
         yield ""
-        yield f"  What {row.stage.name} keeps of a request: bytes in bf16 / fp8; an entry is heads x (key + value)"
+        yield f"  What {row.stage.name} keeps of a request, bf16 / fp8; entry: heads x (key + value)"
         yield from table_lines(rows, width=width, keys=2)
 
 
