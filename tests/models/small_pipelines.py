@@ -85,6 +85,17 @@ SMALL: dict[str, dict[str, Json]] = {
                 "encoder_block_out_channels": [16, 32, 32, 32], "decode_block_out_channels": [32, 32, 32, 32],
                 "num_layers": 1, "patch_type": "rearrange"},
     },
+    "z-image": {
+        "_class_name": "ZImagePipeline",
+        "height": 64, "width": 64, "guidance_scale": 0.0,
+        "text_encoder": {"model_type": "qwen3", "architectures": ["Qwen3Model"], "hidden_size": 48,
+                         "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 4,
+                         "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 96, "tie_word_embeddings": True},
+        "transformer": {"_class_name": "ZImageTransformer2DModel", "in_channels": 4, "dim": 48, "n_layers": 3,
+                        "n_refiner_layers": 2, "n_heads": 3, "n_kv_heads": 3, "cap_feat_dim": 48,
+                        "axes_dims": [4, 6, 6], "axes_lens": [64, 64, 64]},
+        "vae": {**_KL, "use_quant_conv": False, "use_post_quant_conv": False},
+    },
     "cosmos 3": {
         "_class_name": "Cosmos3OmniPipeline",
         "height": 40, "width": 96, "num_frames": 9,

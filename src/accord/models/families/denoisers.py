@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from accord.models.card import Card
 from accord.models.families.cosmos3 import cosmos3
-from accord.models.families.image_denoisers import flux, qwen_image, sd3
+from accord.models.families.image_denoisers import flux, qwen_image, sd3, z_image
 from accord.models.families.video_denoisers import cosmos, wan
 from accord.models.parts.diffusion import Denoiser
 from accord.terms.work import Per
@@ -28,6 +28,7 @@ DENOISERS: Mapping[str, Callable[[Card], Denoiser]] = {
     "QwenImageTransformer2DModel": qwen_image,
     "FluxTransformer2DModel": flux,
     "SD3Transformer2DModel": sd3,
+    "ZImageTransformer2DModel": z_image,
     "WanTransformer3DModel": wan,
     "CosmosTransformer3DModel": cosmos,
     "Cosmos3OmniTransformer": cosmos3,

@@ -1,7 +1,7 @@
 """Diffusion pipelines for pictures, clips and worlds: text encoders, a denoiser run step by step, a VAE's decoder.
 
 In: a pipeline's card: `_class_name`, and the `config.json` of each component under its name. Out: `Architecture`.
-What a request may choose (`height`, `width`, `num_frames`, `num_inference_steps`) has the pipeline's
+What a request may choose (`height`, `width`, `num_frames`, `num_inference_steps`, `guidance_scale`) has the pipeline's
 defaults unless the card says otherwise; the rates of a VAE that compresses time hold for that many frames.
 """
 
@@ -48,6 +48,7 @@ class _Pipeline:
     scale: Compression
     request: _Request
     schedule: Schedule
+    guided: str | None
     remarks: tuple[str, ...]
 
 
@@ -94,6 +95,7 @@ def _read(card: Card) -> _Pipeline:
         scale=scale,
         request=_request(card, usual, denoisers[0][2], scale),
         schedule=schedule(card, steps=steps, stages=len(denoisers)),
+        guided=usual.guided if card.number("guidance_scale", 2.0) > 1 else None,
         remarks=("the sound tokenizer isn't counted",) if _has(card, "sound_tokenizer") else (),
     )
 
@@ -150,7 +152,7 @@ def _encoder_stages(pipeline: _Pipeline) -> tuple[StageDraft, ...]:
 
 
 def _denoiser_stages(pipeline: _Pipeline) -> tuple[StageDraft, ...]:
-    guided = () if pipeline.usual.guided is None else (_passes(pipeline.usual.guided),)
+    guided = () if pipeline.guided is None else (_passes(pipeline.guided),)
     return tuple(
         StageDraft(
             name=stage,

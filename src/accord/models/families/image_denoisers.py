@@ -1,7 +1,7 @@
-"""Denoisers of image pipelines: Qwen-Image, FLUX and Stable Diffusion 3, where prompt and latent attend jointly.
+"""Denoisers of image pipelines: Qwen-Image, FLUX, Stable Diffusion 3, Z-Image; prompt and latent attend jointly.
 
 In: a pipeline's nested `transformer` mapping. Out: `Denoiser`. Shapes follow diffusers' QwenImageTransformer2DModel,
-FluxTransformer2DModel and SD3Transformer2DModel.
+FluxTransformer2DModel, SD3Transformer2DModel and ZImageTransformer2DModel.
 """
 
 from accord.models.card import Card
@@ -12,15 +12,17 @@ from accord.models.parts.diffusion import (
     attend,
     double,
     embedder,
+    feed,
     last,
+    mlp,
     modulation,
     only_text,
     output,
     project,
     single,
 )
-from accord.models.parts.parts import Parts, convolution, linear, norm
-from accord.terms.tensors import Part, Tensor
+from accord.models.parts.parts import Parts, convolution, linear, norm, vector
+from accord.terms.tensors import Part, Split, Tensor
 from accord.terms.work import Per, Reach
 
 
@@ -88,6 +90,68 @@ def sd3(card: Card) -> Denoiser:
         + _second_attention(figures, card.sizes("dual_attention_layers", most=len(figures.layers) - 1))
         + last(figures.hidden, values),
     )
+
+
+def z_image(card: Card) -> Denoiser:
+    """Z-Image (arXiv 2511.22699): latent and prompt are refined apart, then share all weights."""
+    hidden, heads = card.size("dim", 3840), card.size("n_heads", 30)
+    card.divides("dim", hidden, heads, by="n_heads")
+    if card.size("n_kv_heads", heads) != heads:
+        card.wrong("n_kv_heads", problem=f"not n_heads = {heads}", fix=f"write {heads}")
+    figures = Blocks(
+        layers=tuple(range(card.layers("n_layers", 30))),
+        hidden=hidden,
+        heads=heads,
+        head_dim=hidden // heads,
+        width=int(hidden / 3 * 8),
+        qk_norm=hidden // heads if card.flag("qk_norm", True) else 0,
+        bias=False,
+    )
+    refiners = figures.only(tuple(range(card.layers("n_refiner_layers", 2))))
+    card.skip("axes_dims", "axes_lens", "rope_theta", "t_scale", "norm_eps")
+    only_text(card, "siglip_feat_dim")
+    values, text = _one_patch(card) * card.size("in_channels", 16), card.size("cap_feat_dim", 2560)
+    waist = min(hidden, TIME_VALUES)
+    return Denoiser(
+        values=values,
+        parts=linear("latent_in", values, hidden, bias=True, quantizable=False)
+        + embedder("time", TIME_VALUES, 1024, outputs=waist)
+        + norm("text_norm", text)
+        + linear("text_in", text, hidden, bias=True, per=Per.CONTEXT, quantizable=False)
+        + vector("latent_pad", hidden)
+        + vector("text_pad", hidden)
+        + _z_blocks("latent", refiners, waist=waist, per=Per.UNIT)
+        + _z_blocks("text", refiners, waist=0, per=Per.CONTEXT)
+        + _z_blocks("both", figures, waist=waist, per=Per.BOTH)
+        + linear("norm_out", waist, hidden, bias=True, per=Per.SEQUENCE, quantizable=False)
+        + linear("out", hidden, values, bias=True, per=Per.BOTH, quantizable=False),
+    )
+
+
+def _z_blocks(name: str, figures: Blocks, *, waist: int, per: Per) -> Parts:
+    """Blocks with norms before and after each part; `waist` is the width of the time step (0: not told it)."""
+    layers, hidden = figures.layers, figures.hidden
+    parts = Parts()
+    for index in range(4):
+        parts += norm(f"{name}.norm{index + 1}", hidden, layers)
+    if waist and layers:
+        parts += linear(f"{name}.modulation", waist, 4 * hidden, layers, bias=True, per=Per.SEQUENCE)
+    return (
+        parts
+        + project(f"{name}.attention", figures, per=per)
+        + attend(f"{name}.attention", figures, reach=Reach.ALL if per is Per.BOTH else Reach.BLOCK, per=per)
+        + output(f"{name}.attention", figures, per=per)
+        + feed(f"{name}.mlp.gate", figures, hidden, figures.width, split=Split.ROWS, pieces=figures.width, per=per)
+        + mlp(f"{name}.mlp", figures, per=per)
+    )
+
+
+def _one_patch(card: Card) -> int:
+    """Latent positions of one position, where one size of patches is trained."""
+    sides, frames = card.sizes("all_patch_size", least=1, most=64) or (2,), card.sizes("all_f_patch_size") or (1,)
+    if len(sides) != 1 or frames != (1,):
+        card.wrong("all_patch_size", problem="several sizes of patches, or patches over frames", fix="write [2]")
+    return sides[0] ** 2
 
 
 def _second_attention(figures: Blocks, chosen: tuple[int, ...]) -> Parts:

@@ -172,6 +172,12 @@ def _jamba() -> Build:
     return build
 
 
+def _cosmos_ar() -> Build:
+    from accord.models.families.cosmos_ar import build
+
+    return build
+
+
 def _diffusion() -> Build:
     from accord.models.families.diffusion import build
 
@@ -430,6 +436,7 @@ FAMILIES: tuple[Family, ...] = (
             "QwenImagePipeline",
             "FluxPipeline",
             "StableDiffusion3Pipeline",
+            "ZImagePipeline",
             "WanPipeline",
             "CosmosTextToWorldPipeline",
             "CosmosVideoToWorldPipeline",
@@ -438,6 +445,12 @@ FAMILIES: tuple[Family, ...] = (
             "Cosmos3OmniPipeline",
         ),
         load=_diffusion,
+    ),
+    Family(
+        name="cosmos-ar",
+        words="Cosmos's autoregressive world models: a decoder over a video's tokens",
+        model_types=("cosmos_ar",),
+        load=_cosmos_ar,
     ),
     Family(
         name="llava",

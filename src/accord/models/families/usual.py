@@ -34,6 +34,7 @@ USUAL: Mapping[str, Usual] = {
     "FluxPipeline": Usual(steps=28, pooled=("text_encoder",)),
     # 77 tokens of CLIP's and 256 of T5's, one after another.
     "StableDiffusion3Pipeline": Usual(steps=28, prompt=333, encoded=256, guided=_SCALE),
+    "ZImagePipeline": Usual(prompt=128, encoded=128, guided=_SCALE),
     "WanPipeline": Usual(height=480, width=832, frames=81, guided=_SCALE),
     "CosmosTextToWorldPipeline": Usual(height=704, width=1280, frames=121, steps=36, guided=_SCALE),
     "CosmosVideoToWorldPipeline": Usual(height=704, width=1280, frames=121, steps=36, guided=_SCALE),
