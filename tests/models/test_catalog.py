@@ -18,7 +18,7 @@ NAMES = model_catalog.names()
 def test_there_are_about_forty_models_and_every_family_has_one():
     assert len(NAMES) >= 40
     found = {read_card(model_catalog.entry(name).card, name=name).family for name in NAMES}
-    # The language models inside composed ones need no card of their own; Gemma 4's unified form is known from transformers alone.
+    # Language models inside composed ones need no card; Gemma 4's unified form is known from transformers alone.
     inner = {"llama4", "gemma4", "gemma3n", "gemma4-unified"}
     assert {family.name for family in FAMILIES} - found <= inner
 

@@ -6,7 +6,7 @@ import pytest
 
 from accord.edges import model_catalog
 from accord.models.card import Card, Json
-from accord.models.families.dense import build
+from accord.models.families.decoders.dense import build
 from accord.models.read import read_card
 from accord.terms.errors import BadInput
 from accord.terms.tensors import Split

@@ -13,7 +13,7 @@ import torch
 from accord.edges import model_card, model_catalog
 from accord.estimate.traffic import step_traffic
 from accord.estimate.work import step_flops
-from accord.models.families.schedules import times
+from accord.models.families.diffusion.schedules import times
 from accord.models.read import read_card
 from accord.terms.architecture import Rule, Stored, Unit
 from accord.terms.errors import BadInput

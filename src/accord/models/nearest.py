@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accord.models.card import Card, Json
-from accord.models.families.table import FAMILIES, Family
+from accord.models.families.family import Family
+from accord.models.families.table import FAMILIES
 
 # Keys that give an architecture away, the most telling first.
 _TELLS: tuple[tuple[tuple[str, ...], str], ...] = (

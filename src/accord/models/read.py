@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from accord.models.card import Card, Json
-from accord.models.families.table import FAMILIES, Family
+from accord.models.families.family import Family
+from accord.models.families.table import FAMILIES
 from accord.models.nearest import nearest
 from accord.terms.architecture import Architecture
 from accord.terms.errors import BadInput

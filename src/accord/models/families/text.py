@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accord.models.card import Card
-from accord.models.families.table import FAMILIES, Family
+from accord.models.families.family import Family
+from accord.models.families.table import FAMILIES
 from accord.models.parts.parts import Parts
 from accord.terms.architecture import Constraint, Unit
 from accord.terms.tensors import Part

@@ -1,0 +1,4 @@
+"""Models that denoise pictures and clips, and world models: one file for each architecture family.
+
+In: a `Card`. Out: `Architecture`. May import: terms, models.card, models.parts, models.graphs.
+"""

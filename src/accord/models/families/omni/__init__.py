@@ -1,0 +1,4 @@
+"""Models that hear, speak or act: one file for each architecture family.
+
+In: a `Card`. Out: `Architecture`. May import: terms, models.card, models.parts, models.graphs.
+"""
