@@ -18,18 +18,24 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One pool with all that a target may ask about it. `name` is the name of its workload object.
+    """The equal pods of one pool, with all that a target may ask about them.
 
-    `seats` are those of its part, replica by replica; empty unless the plan has them and they are to be kept.
+    `workload` names their Deployment or LeaderWorkerSet, `name` these pods of it. Where seats are kept, each replica
+    has a workload of its own: `replicas` is 1 and `seats` are those of these pods. `pods` is how many there are in one
+    replica: a replica on several nodes has one leader, and workers with another command.
     """
 
     plan: FleetPlan
     pool: Pool
     part: Part
+    workload: str
     name: str
     kind: DeviceKind | None
     fleet: Fleet | None
     options: Options
+    replicas: int
+    pods: int = 1
+    leader: bool = True
     seats: tuple[Seat, ...] = ()
 
     @property
@@ -39,11 +45,24 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A resource claim of the pod: made anew for each pod from a `template`, or `shared` and made before by name.
+
+    The container uses the whole claim, or only its `requests`.
+    """
+
+    name: str
+    template: str | None = None
+    shared: str | None = None
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dress:
     """What a target adds. All of it is of one pod; `limits` are the container's resources, requests and limits alike.
 
-    `owner_labels` and `owner_annotations` go on the Deployment or LeaderWorkerSet itself; `claims` are entries of
-    the pod's `resourceClaims`, all of which its container uses. `documents` stand before the workload.
+    `owner_labels` and `owner_annotations` go on the Deployment or LeaderWorkerSet itself. `documents` stand before
+    the workload; a document that several pods bring is written once.
     """
 
     limits: Pairs = ()
@@ -54,7 +73,7 @@ class Dress:
     environment: Pairs = ()
     scheduler: str | None = None
     runtime_class: str | None = None
-    claims: tuple[Document, ...] = ()
+    claims: tuple[Claim, ...] = ()
     documents: tuple[Document, ...] = ()
 
 

@@ -31,17 +31,17 @@ class Mount:
 class Where:
     """Where one process of a replica runs: on its first node (the leader) or on a further one.
 
-    `node_rank` and `leader_address` are texts that the target's launcher replaces or that are final already, such as
-    `$(LWS_WORKER_INDEX)`. `peers` are (pool, address) pairs: how other pools are reached. `device` names the devices
-    of the process where they are pinned ("0,1"), `interface` its network port.
+    `node_rank`, `leader_address` and `own_address` are final texts, or ones that the target's launcher replaces, such
+    as `$(LWS_WORKER_INDEX)`; an engine puts them into words as they are. `peers` are (pool, host) pairs: how other
+    pools are reached. `devices` names the devices of the process where nothing else does ("0,1").
     """
 
     leader: bool = True
     node_rank: str = "0"
     leader_address: str = "127.0.0.1"
+    own_address: str = "127.0.0.1"
     peers: tuple[tuple[str, str], ...] = ()
-    device: str | None = None
-    interface: str | None = None
+    devices: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

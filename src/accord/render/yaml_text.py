@@ -52,7 +52,7 @@ def _sorted(value: Value) -> Value:
             return [_sorted(item) for item in value]
 
 
-def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _text_node(dumper: yaml.representer.BaseRepresenter, text: str) -> yaml.ScalarNode:
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text)
     # A literal block keeps scripts and files readable; what it can't carry exactly, PyYAML quotes by itself.
@@ -63,11 +63,8 @@ def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 class _Dumper(yaml.SafeDumper):
     """Writes lists below their key with an indent, and never an alias."""
 
-    def represent_str(self, text: str) -> yaml.ScalarNode:
-        return _text_node(self, text)
-
-    # PyYAML looks the function up here, not among the methods.
-    yaml_representers: ClassVar = {**yaml.SafeDumper.yaml_representers, str: represent_str}
+    # PyYAML looks functions up by type in this table, not among the methods.
+    yaml_representers: ClassVar = {**yaml.SafeDumper.yaml_representers, str: _text_node}
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)

@@ -1,0 +1,29 @@
+"""What every Kubernetes target keeps of a plan's wishes, since workloads.py writes it, and what none of them can.
+
+In: a `Wish`. Out: why it is lost, or None. Invariant: a target asks here last, for what it doesn't answer itself.
+"""
+
+from accord.render.relations import TOPOLOGY_KEYS
+from accord.render.wishes import Aspect, Wish
+from accord.terms.gang import Scope
+
+_INSIDE = "pods name nodes and their labels, nothing inside a host; only the host is kept"
+
+
+def judge_common(wish: Wish) -> str | None:
+    """Why no Kubernetes target can express `wish`; None if the shared part of a render does."""
+    match wish.aspect:
+        case Aspect.CPUS | Aspect.NVME | Aspect.PIN_NODE:
+            return None
+        case Aspect.TOGETHER:
+            return None if wish.scope in TOPOLOGY_KEYS else _INSIDE
+        case Aspect.APART:
+            return None if wish.scope in TOPOLOGY_KEYS else "pods stand apart by node labels, not inside a host"
+        case Aspect.WITHIN if wish.scope in (Scope.HOST, Scope.LEAF, Scope.SPINE):
+            return None  # a pod is on one host
+        case Aspect.BANDWIDTH:
+            return "Kubernetes doesn't know the bandwidth between nodes"
+        case Aspect.NIC_RATE:
+            return "a network port's bandwidth isn't counted"
+        case _:
+            return f"{wish.aspect}: there is no field for it"

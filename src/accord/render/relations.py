@@ -1,0 +1,138 @@
+"""Relations between pods -> affinity and spread, for every target that leaves them to the kube-scheduler's rules.
+
+In: a `Member`. Out: the pod's `affinity` and `topologySpreadConstraints`. Invariant: only scopes that nodes have a
+label for are written; nearer ones stand at least on one host, and their target says what is lost.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from accord.render.dress import Member
+from accord.render.names import label_value
+from accord.render.yaml_text import Document, Value
+from accord.terms.gang import Apart, Scope, Together
+
+# Leaf and spine as NVIDIA's topograph labels nodes (github.com/NVIDIA/topograph, docs/engines/k8s.md).
+TOPOLOGY_KEYS: Mapping[Scope, str] = {
+    Scope.HOST: "kubernetes.io/hostname",
+    Scope.LEAF: "network.topology.nvidia.com/leaf",
+    Scope.SPINE: "network.topology.nvidia.com/spine",
+}
+INSTANCE = "app.kubernetes.io/instance"
+COMPONENT = "app.kubernetes.io/component"
+# Labels that say which devices a node has, as the vendors' feature discovery writes them.
+KIND_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "accelerator", "node.kubernetes.io/instance-type")
+# With more domains wanted than any cluster has, the scheduler counts from zero, so that maxSkew is the most a domain.
+_DOMAINS = 1_000_000
+
+
+def affinity(member: Member) -> Document:
+    """The pod's affinity; empty if it has none."""
+    terms: dict[str, Value] = {
+        "nodeAffinity": _node_affinity(member),
+        "podAffinity": _pods(member, [one for one in _relations(member) if isinstance(one, Together)]),
+        "podAntiAffinity": _pods(
+            member, [one for one in _relations(member) if isinstance(one, Apart) and one.most == 1]
+        ),
+    }
+    return {name: term for name, term in terms.items() if term}
+
+
+def spread(member: Member) -> list[Value]:
+    """How many pods may stand in one domain, where that is more than one."""
+    return [
+        {
+            "maxSkew": relation.most,
+            "topologyKey": TOPOLOGY_KEYS[relation.scope],
+            "whenUnsatisfiable": "DoNotSchedule" if relation.required else "ScheduleAnyway",
+            "labelSelector": _selector(member, relation.parts),
+            **({"minDomains": _DOMAINS} if relation.required else {}),
+        }
+        for relation in _relations(member)
+        if isinstance(relation, Apart) and relation.most > 1 and relation.scope in TOPOLOGY_KEYS
+    ]
+
+
+def key_of(scope: Scope) -> str | None:
+    """The label that keeps `scope`, or the nearest wider one for scopes within a host."""
+    if scope in TOPOLOGY_KEYS:
+        return TOPOLOGY_KEYS[scope]
+    return TOPOLOGY_KEYS[Scope.HOST]
+
+
+def _relations(member: Member) -> Iterator[Together | Apart]:
+    """The relations that bind these pods, while the scheduler and not Accord chooses the node."""
+    if member.seats:
+        return
+    for relation in member.plan.gang.relations:
+        match relation:
+            case Together(parts=parts) | Apart(parts=parts) if member.part.name in parts:
+                yield relation
+            case _:
+                continue
+
+
+def _pods(member: Member, relations: list[Together] | list[Apart]) -> Document:
+    required: list[Value] = []
+    preferred: list[Value] = []
+    heaviest = max((one.weight for one in relations if not one.required), default=1.0) or 1.0
+    for relation in relations:
+        key = _key(relation)
+        if key is None:
+            continue
+        term: Document = {"labelSelector": _selector(member, relation.parts), "topologyKey": key}
+        if relation.required:
+            required.append(term)
+        else:
+            weight = max(1, round(100 * relation.weight / heaviest))
+            preferred.append({"weight": weight, "podAffinityTerm": term})
+    return _both(required, preferred)
+
+
+def _key(relation: Together | Apart) -> str | None:
+    """What stands together on a card stands on one host; what stands apart on cards need not stand on two hosts."""
+    return key_of(relation.scope) if isinstance(relation, Together) else TOPOLOGY_KEYS.get(relation.scope)
+
+
+def _both(required: list[Value], preferred: list[Value]) -> Document:
+    terms: dict[str, Value] = {}
+    if required:
+        terms["requiredDuringSchedulingIgnoredDuringExecution"] = required
+    if preferred:
+        terms["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
+    return terms
+
+
+def _selector(member: Member, parts: tuple[str, ...]) -> Document:
+    pools = sorted(label_value(pool.name) for pool in member.plan.pools if pool.part in parts)
+    return {
+        "matchLabels": {INSTANCE: label_value(member.plan.name)},
+        "matchExpressions": [{"key": COMPONENT, "operator": "In", "values": pools}],
+    }
+
+
+def _node_affinity(member: Member) -> Document:
+    nodes = sorted({seat.node for seat in member.seats})
+    if nodes:
+        # A node's name is a field and not a label: `kubernetes.io/hostname` may differ from it.
+        terms: list[Value] = [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes
+        ]
+    else:
+        label = kind_label(member)
+        terms = [{"matchExpressions": [{"key": label[0], "operator": "In", "values": list(label[1])}]}] if label else []
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}} if terms else {}
+
+
+def kind_label(member: Member) -> tuple[str, tuple[str, ...]] | None:
+    """A label, and its values on the nodes that have devices of the pool's kinds, if it tells them from all others."""
+    kinds = member.part.kinds or (member.pool.kind,)
+    nodes = member.fleet.nodes if member.fleet else ()
+    for key in KIND_LABELS:
+        values: dict[bool, set[str | None]] = {True: set(), False: set()}
+        for node in nodes:
+            fits = any(device.kind in kinds for device in node.devices)
+            values[fits].add(dict(node.labels).get(key))
+        found = values[True]
+        if found and None not in found and not found & values[False]:
+            return key, tuple(sorted(value for value in found if value))
+    return None
