@@ -14,7 +14,7 @@ from transformers import Step3p7TextConfig, Step3p7TextModel
 
 from accord.estimate.work import flops_table, step_flops
 from accord.models.card import Card, Json
-from accord.models.families import llama4, moe
+from accord.models.families.decoders import llama4, moe
 from accord.models.read import read_card
 from accord.terms.architecture import Architecture
 from accord.terms.errors import BadInput

@@ -7,7 +7,7 @@ from accord.models.families.family import Build, Family
 
 
 def _diffusion() -> Build:
-    from accord.models.families.diffusion.diffusion import build
+    from accord.models.families.diffusion.pipelines import build
 
     return build
 
