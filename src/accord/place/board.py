@@ -4,6 +4,7 @@ In: a `Fleet`, then seats that are taken and given back. Out: `Board`. Invariant
 change raises its node's version, and giving a seat back restores exactly what taking it took.
 """
 
+import copy
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet, Taken
-from accord.terms.gang import Seat
+from accord.terms.gang import Scope, Seat
 
 Ints = NDArray[np.int64]
 ABSENT = -1
@@ -32,6 +33,9 @@ class Board:
         self.names = tuple(node.name for node in self.nodes)
         self.row = {name: number for number, name in enumerate(self.names)}
         self.kinds = tuple(sorted({device.kind for node in self.nodes for device in node.devices}))
+        memories = [self.fleet.kind(name).memory_bytes for name in self.kinds]
+        # Of a whole device, by kind; 0 where it isn't known, and last for ABSENT.
+        self.card_memory = np.array([*(round(memory.value) if memory else 0 for memory in memories), 0], np.int64)
         self.codec_names = tuple(sorted({codec.name for kind in fleet.kinds for codec in kind.codecs}))
         count = len(self.nodes)
         wide = (count, max((len(node.devices) for node in self.nodes), default=0))
@@ -49,10 +53,21 @@ class Board:
         self._fill()
         self.cpu_sum = self.cpu.sum(axis=1)
         self.host_sum = self.host.sum(axis=1)
+        self.share_sum = np.maximum(self.share, 0).sum(axis=1)
         self.versions = np.zeros(count, np.int64)
         self.version = 0
+        self.places: dict[Scope, Ints] = {}  # what gang_caps.py has worked out of where nodes and devices stand
         for taken in fleet.taken:
             self.take(_seat_of(taken, self))
+
+    def copy(self) -> "Board":
+        """A board of its own, to try things on."""
+        other = copy.copy(self)
+        for name, its in vars(self).items():
+            if isinstance(its, np.ndarray):
+                setattr(other, name, its.copy())
+        other.places = dict(self.places)
+        return other
 
     def take(self, seat: Seat) -> None:
         """Takes a seat; BadInput, and nothing changed, if it doesn't fit (any more)."""
@@ -89,8 +104,17 @@ class Board:
             return f"bandwidth of NIC {seat.nic}"
         return "NVMe" if self.nvme[row] < seat.nvme_bytes else None
 
+    def states(self) -> NDArray[np.void]:
+        """One value for each node, equal where the nodes have the same devices and the same left of everything."""
+        count = len(self.nodes)
+        per_node = (self.kind, self.share, self.memory, self.cpu, self.host, self.nic, self.nvme[:, None])
+        per_device = [layer for stack in (self.codecs, self.templates) for layer in stack]
+        table = np.ascontiguousarray(np.concatenate((*per_node, *per_device), axis=1))
+        return table.view(np.dtype((np.void, table.itemsize * table.shape[1]))).reshape(count)
+
     def _move(self, seat: Seat, sign: int) -> None:
         row = self.row[seat.node]
+        self.share_sum[row] += sign * seat.share_milli * len(seat.devices)
         for device in seat.devices:
             self.share[row, device] += sign * seat.share_milli
             self.memory[row, device] += sign * seat.memory_bytes
@@ -121,7 +145,7 @@ class Board:
                 kind = kinds[device.kind]
                 self.kind[row, column] = numbers[device.kind]
                 self.share[row, column] = WHOLE
-                self.memory[row, column] = round(kind.memory_bytes.value) if kind.memory_bytes else 0
+                self.memory[row, column] = self.card_memory[numbers[device.kind]]
                 for codec in kind.codecs:
                     self.codecs[self.codec_names.index(codec.name), row, column] = codec.units
                 for cut in kind.templates:

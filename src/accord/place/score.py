@@ -1,7 +1,8 @@
-"""How much a need would spoil on each node, over all nodes at once.
+"""How much a need would spoil on a node, for many needs and nodes at once.
 
-In: a `Board`, its rows, a need, a `Worth`. Out: for each row the loss in thousandths of a device and the device to
-take. Invariant: a row that can't hold the need has an infinite loss; nothing is changed.
+In: a `Board`, `Asks` (needs side by side), pairs of a row and an ask, a `Worth`. Out: for each pair the loss in
+thousandths of a device and the device to take. Invariant: where the need doesn't fit the loss is infinite; nothing is
+changed; a pair's answer doesn't depend on the pairs beside it.
 
 Two things spoil capacity. A fraction may leave a gap that nothing usual fills: the worth of the gap before less that
 after. And a node may keep devices that its cores or memory can't feed: demand that comes with its free thousandths of
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accord.place.board import ABSENT, MILLI, WHOLE, Board, Ints
-from accord.place.mix import Beside, share_milli, size_milli
+from accord.place.gang_wish import Cut, cut_of, takes_cards
+from accord.place.mix import Beside
 from accord.place.worth import Floats, Worth
-from accord.terms.gang import Need
+from accord.terms.gang import Part
 
 # How much of what cores or memory would starve is lost for good: the rest goes to needs that ask for less of them. On
 # the openb traces anything from 0.1 to 1 leaves within 0.1% of all devices of the best (benchmarks/place.py).
@@ -25,34 +27,27 @@ STARVED = 0.3
 # Losses nearer than this, in thousandths of a device, are equal; then the first node by name wins, which keeps later
 # nodes whole.
 STEP = 10.0
+_NEVER = np.int64(1) << 62  # more than any device has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A need in the board's whole numbers. `kinds` holds for each kind of the board whether it will do."""
+    """One replica of a part in the board's whole numbers. `cuts` are by kind of the board (None: won't do)."""
 
-    cards: int
-    share: int
-    memory: int
-    sizes: Ints  # thousandths filled, by kind
-    codecs: tuple[tuple[int, int], ...]  # (row of Board.codecs, units)
-    kinds: NDArray[np.bool_]
+    cards: bool
+    cuts: tuple[Cut | None, ...]
     cpu: int
     host: int
     nic: int
     nvme: int
 
 
-def ask_of(board: Board, need: Need, kinds: tuple[str, ...], card_memory: tuple[int, ...]) -> Ask:
-    """A need as whole numbers, rounded up."""
-    codecs = tuple((board.codec_names.index(codec.name), codec.units) for codec in need.codecs)
+def ask_of(board: Board, part: Part) -> Ask:
+    """A part's replica as whole numbers, rounded up."""
+    need = part.need
     return Ask(
-        cards=need.cards or int(need.share > 0 or need.memory_bytes > 0 or bool(need.codecs)),
-        share=share_milli(need),
-        memory=need.memory_bytes,
-        sizes=np.array([size_milli(need, memory) for memory in card_memory], np.int64),
-        codecs=codecs,
-        kinds=np.array([not kinds or name in kinds for name in board.kinds], bool),
+        cards=takes_cards(need),
+        cuts=tuple(cut_of(board, part, name) for name in board.kinds),
         cpu=math.ceil(round(MILLI * need.cpus, 6)),
         host=need.host_memory_bytes,
         nic=math.ceil(need.nic_bytes_per_s),
@@ -60,56 +55,131 @@ def ask_of(board: Board, need: Need, kinds: tuple[str, ...], card_memory: tuple[
     )
 
 
-def losses(board: Board, rows: Ints, ask: Ask, worth: Worth) -> tuple[Floats, Ints]:
-    """For each row: the loss (infinite where the need doesn't fit), and the first device to take (ABSENT: none)."""
-    fits = (board.cpu_sum[rows] >= ask.cpu) & (board.host_sum[rows] >= ask.host) & (board.nvme[rows] >= ask.nvme)
-    if ask.nic:
-        fits &= (board.nic[rows] >= ask.nic).any(axis=1)
-    free = np.maximum(board.share[rows], 0)
-    residue = free.sum(axis=1)
-    if not ask.cards:
-        device = np.full(len(rows), ABSENT)
-        spoilt = np.zeros(len(rows))
-        taken = np.zeros(len(rows))
-    else:
-        spoilt, device, enough = _cards(board, rows, ask, worth)
-        fits &= enough
-        taken = np.where(enough, ask.share * ask.cards, 0)
+class Asks:
+    """Needs side by side, as `[ask]` and `[ask, kind]` arrays; the last column of these stands for ABSENT devices."""
+
+    def __init__(self, board: Board, count: int) -> None:
+        wide = (count, len(board.kinds) + 1)
+        self.cards = np.zeros(count, bool)
+        self.many = np.zeros(count, bool)  # more than one device
+        self.least = np.zeros(count, np.int64)  # thousandths that any node must have free
+        self.cpu, self.host, self.nic, self.nvme = np.zeros((4, count), np.int64)
+        self.devices = np.ones(wide, np.int64)
+        self.share = np.full(wide, _NEVER)
+        self.memory = np.zeros(wide, np.int64)
+        self.template = np.full(wide, ABSENT)
+        self.codecs = np.zeros((len(board.codec_names), *wide), np.int64)
+
+    def put(self, number: int, ask: Ask) -> None:
+        """Writes one ask over what stood there."""
+        cuts = [(kind, cut) for kind, cut in enumerate(ask.cuts) if cut]
+        self.cards[number] = ask.cards
+        self.many[number] = any(cut.devices > 1 for _, cut in cuts)
+        self.least[number] = min((cut.devices * cut.share for _, cut in cuts), default=_NEVER) if ask.cards else 0
+        self.cpu[number], self.host[number] = ask.cpu, ask.host
+        self.nic[number], self.nvme[number] = ask.nic, ask.nvme
+        self.share[number] = _NEVER
+        for kind, cut in cuts:
+            self.devices[number, kind] = cut.devices
+            self.share[number, kind] = cut.share
+            self.memory[number, kind] = cut.memory
+            self.template[number, kind] = ABSENT if cut.template is None else cut.template
+            self.codecs[:, number, kind] = cut.codecs
+
+
+def losses(board: Board, rows: Ints, asks: Asks, which: Ints, worth: Worth) -> tuple[Floats, Ints]:
+    """For each pair: the loss (infinite where the need doesn't fit), and the first device to take (ABSENT: none)."""
+    loss = np.full(len(rows), np.inf)
+    device = np.full(len(rows), ABSENT)
+    pairs = np.flatnonzero(_host_fits(board, rows, asks, which))
+    rows, which = rows[pairs], which[pairs]
+    residue = np.maximum(board.share[rows], 0).sum(axis=1)
+    spoilt = np.zeros(len(pairs))
+    taken = np.zeros(len(pairs), np.int64)
+    on_cards = np.flatnonzero(asks.cards[which])
+    if len(on_cards):
+        spoilt[on_cards], device[pairs[on_cards]], taken[on_cards] = _cards(
+            board, rows[on_cards], asks, which[on_cards], worth
+        )
+    fits = np.isfinite(spoilt)
+    pairs, rows, which, residue, taken = pairs[fits], rows[fits], which[fits], residue[fits], taken[fits]
     cores, memory = board.cpu_sum[rows], board.host_sum[rows]
-    starved = _unfed(cores - ask.cpu, residue - taken, worth.cores) - _unfed(cores, residue, worth.cores)
-    starved += _unfed(memory - ask.host, residue - taken, worth.memory) - _unfed(memory, residue, worth.memory)
-    return np.where(fits, spoilt + STARVED * starved, np.inf), device
+    starved = _unfed(cores - asks.cpu[which], residue - taken, worth.cores) - _unfed(cores, residue, worth.cores)
+    starved += _unfed(memory - asks.host[which], residue - taken, worth.memory)
+    starved -= _unfed(memory, residue, worth.memory)
+    loss[pairs] = spoilt[fits] + STARVED * starved
+    return loss, device
 
 
-def usable(board: Board, rows: Ints, ask: Ask) -> NDArray[np.bool_]:
-    """`[row, device]`: whether the device could hold one card's part of the need."""
-    good = (board.share[rows] >= ask.share) & (board.memory[rows] >= ask.memory)
-    good &= np.append(ask.kinds, False)[board.kind[rows]]
-    if ask.share == WHOLE:
-        good &= board.share[rows] == WHOLE
-    for row, units in ask.codecs:
-        good &= board.codecs[row, rows] >= units
-    return good
+def usable(board: Board, row: int, ask: Ask) -> list[int]:
+    """The devices of a node that could hold one device's part of the need."""
+    found = []
+    for device, kind in enumerate(board.kind[row].tolist()):
+        cut = ask.cuts[kind] if kind != ABSENT else None
+        if (
+            cut is not None
+            and board.share[row, device] >= cut.share
+            and board.memory[row, device] >= cut.memory
+            and (cut.template is None or board.templates[cut.template, row, device])
+            and all(board.codecs[number, row, device] >= units for number, units in enumerate(cut.codecs))
+        ):
+            found.append(device)
+    return found
 
 
-def _cards(board: Board, rows: Ints, ask: Ask, worth: Worth) -> tuple[Floats, Ints, NDArray[np.bool_]]:
-    """What the gaps lose, the device that loses least, and whether there are enough devices."""
-    good = usable(board, rows, ask)
-    enough = good.sum(axis=1) >= ask.cards
-    kind = np.maximum(board.kind[rows], 0)
-    before = np.clip(board.share[rows], 0, WHOLE)
-    after = np.maximum(before - ask.sizes[kind], 0)
-    lost = worth.gaps[kind, before] - worth.gaps[kind, after]
+def _host_fits(board: Board, rows: Ints, asks: Asks, which: Ints) -> NDArray[np.bool_]:
+    """Whether the node's sums are enough; rules out most pairs once the fleet is full."""
+    fits = board.cpu_sum[rows] >= asks.cpu[which]
+    fits &= board.host_sum[rows] >= asks.host[which]
+    fits &= board.nvme[rows] >= asks.nvme[which]
+    fits &= board.share_sum[rows] >= asks.least[which]
+    nic = asks.nic[which]
+    if nic.any():
+        fits &= (nic == 0) | (board.nic[rows] >= nic[:, None]).any(axis=1)
+    return fits
+
+
+def _cards(board: Board, rows: Ints, asks: Asks, which: Ints, worth: Worth) -> tuple[Floats, Ints, Ints]:
+    """What gaps lose (infinite: too few devices), the device that loses least, and the thousandths taken."""
+    kind = board.kind[rows]
+    at = (which[:, None], kind)
+    share, memory, want, part = board.share[rows], board.memory[rows], asks.share[at], asks.memory[at]
+    good = (share >= want) & (memory >= part)
+    for number in range(len(board.codec_names)):
+        good &= board.codecs[number, rows] >= asks.codecs[number][at]
+    if board.template_names:
+        template = asks.template[at]
+        left = board.templates[np.maximum(template, 0), rows[:, None], np.arange(kind.shape[1])]
+        good &= (template == ABSENT) | (left > 0)
+    devices = asks.devices[at]
+    many = np.flatnonzero(asks.many[which])
+    if len(many):
+        # Devices of one replica are of one kind: each needs enough usable ones like itself on its node.
+        alike = ((kind[many, :, None] == kind[many, None, :]) & good[many, None, :]).sum(axis=2)
+        good[many] &= alike >= devices[many]
+    before = _gap(board, kind, share, memory)
+    after = np.maximum(_gap(board, kind, share - want, memory - part), 0)
+    lost = (worth.gaps[kind, before] - worth.gaps[kind, np.where(good, after, 0)]) * devices
     # Among equal losses the fuller device, then the first.
-    order = np.where(good, lost + before * 1e-6, np.inf)
-    if ask.cards == 1:
-        device = order.argmin(axis=1)
-        return np.where(enough, lost[np.arange(len(rows)), device], 0.0), np.where(enough, device, ABSENT), enough
-    ranked = np.sort(order, axis=1)[:, : ask.cards]
-    return np.where(enough, ranked.sum(axis=1), 0.0), np.where(enough, order.argmin(axis=1), ABSENT), enough
+    device = np.where(good, lost + before * 1e-6, np.inf).argmin(axis=1)
+    best = np.arange(len(rows)), device
+    found = good[best]
+    return (
+        np.where(found, lost[best], np.inf),
+        np.where(found, device, ABSENT),
+        np.where(found, (want * devices)[best], 0),
+    )
 
 
-def _unfed(free: Floats | Ints, residue: Floats | Ints, beside: Beside) -> Floats:
+def _gap(board: Board, kind: Ints, share: Ints, memory: Ints) -> Ints:
+    """Thousandths of a device that are free, of compute or of memory, whichever is less."""
+    if not board.card_memory.any():
+        return np.maximum(share, 0)
+    full = board.card_memory[kind]
+    return np.maximum(np.where(full > 0, np.minimum(share, WHOLE * memory // np.maximum(full, 1)), share), 0)
+
+
+def _unfed(free: Ints, residue: Ints, beside: Beside) -> Floats:
     """Expected excess of a logistic demand of `mean * residue` over what is free, in thousandths of a device."""
     if not beside.mean:
         return np.zeros(len(free))
