@@ -24,11 +24,15 @@ _OTHERS = (
     "gemma-2-9b", "qwen3.5-27b", "qwen3.5-397b-a17b", "step-3.7-flash", "kimi-linear-48b-a3b", "jamba-1.5-mini",
     "nemotron-3-nano-30b-a3b", "mimo-v2-flash", "llama-4-scout", "minimax-text-01", "qwen3-32b", "deepseek-v3.2",
 )  # fmt: skip
+_SEED = 1
 _LENGTHS = (1024, 4096, 32_768, 131_072)
 
 
 def _groups(name: str) -> tuple[CacheGroup, ...]:
     return read_card(find_card(name).values, name=name).of("decoder").cache
+
+
+_PLAIN = PageCase(groups=_groups("qwen3-32b"), tokens=4096, memory_bytes=60 * _GIB)
 
 
 def _cases(names: tuple[str, ...], seed: int) -> list[tuple[str, PageCase]]:
@@ -55,19 +59,20 @@ def _ours(case: PageCase) -> PagePlan | None:
     return plan if isinstance(plan, PagePlan) else None
 
 
-def _theirs(cases: list[tuple[str, PageCase]]) -> tuple[VllmPlan, ...]:
+@pytest.fixture(scope="module")
+def asked() -> list[tuple[str, PageCase, VllmPlan]]:
+    """All cases with vLLM's plans; one child process, since importing torch is most of its time."""
+    cases = [("qwen3-32b", _PLAIN), *_cases(_NAMED + _OTHERS, _SEED)]
     plans = vllm_plans(case for _, case in cases)
     assert plans is not None, f"vLLM isn't in {PEERS}; run tools/setup dev"
-    return plans
+    return [(name, case, plan) for (name, case), plan in zip(cases, plans, strict=True)]
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_our_plans_hold_at_least_what_vllm_holds(seed):
-    cases = _cases(_NAMED + _OTHERS, seed)
-    for (name, case), theirs in zip(cases, _theirs(cases), strict=True):
+def test_our_plans_hold_at_least_what_vllm_holds(asked):
+    for name, case, theirs in asked:
         ours = _ours(case)
         held = ours.requests if ours is not None else 0
-        assert held >= theirs.requests >= 0, f"seed {seed}: {name}, {case.tokens} tokens in {case.memory_bytes} bytes"
+        assert held >= theirs.requests >= 0, f"seed {_SEED}: {name}, {case.tokens} tokens in {case.memory_bytes} bytes"
 
 
 @pytest.mark.parametrize("name", _NAMED)
@@ -80,9 +85,8 @@ def test_our_plans_waste_four_percent_at_most(name):
             assert plan.waste <= 0.04, f"{tokens} tokens, {dtype}"
 
 
-def test_vllm_plans_one_kind_of_layer_as_we_do():
-    """A check of the child process itself: 32 KV heads of 128, 64 layers, 16 tokens a block."""
-    case = PageCase(groups=_groups("qwen3-32b"), tokens=4096, memory_bytes=60 * _GIB)
-    (plan,) = _theirs([("qwen3-32b", case)])
+def test_vllm_plans_one_kind_of_layer_as_we_do(asked):
+    """A check of the child process itself: 8 KV heads of 128, 64 layers, 16 tokens a block."""
+    plan = next(plan for _, case, plan in asked if case is _PLAIN)
     assert (plan.block_bytes, plan.block_tokens, plan.request_blocks, plan.groups) == (4 << 20, 16, 256, 1)
     assert plan.blocks == 60 * _GIB // (4 << 20)

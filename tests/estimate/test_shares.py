@@ -17,7 +17,7 @@ from accord.terms.architecture import Needs, Stored, Unit
 from accord.terms.layout import Layout, even_pipeline
 from accord.terms.refusal import Refusal
 from accord.terms.tensors import Part, Quantization, Split, Tensor
-from tests.models.cards import public_card
+from tests.models.cards import public_card, public_cards
 
 _GIB = 1 << 30
 
@@ -184,6 +184,18 @@ def test_what_cannot_be_divided_is_refused_with_a_way_out(name, layout, field, w
     assert made.fix
 
 
+def test_heads_that_straddle_blocks_are_quantized_anew():
+    """MiMo-V2-Flash has KV heads of 192 rows, and so 2 blocks of 128 on a rank that has one of 4."""
+    tensor = Tensor(
+        name="attention.k", part=Part.LAYER, rows=4 * 192, columns=4096, split=Split.KV_ROWS, pieces=4,
+        quantizable=True,
+    )  # fmt: skip
+    found = shares(_needs(tensor), Stored(quantization=Quantization.FP8_BLOCK), Layout(tensor=4))
+    assert isinstance(found, Shares)
+    assert found.ranks[0].held_bytes == 192 * 4096 + 4 * 2 * 32
+    assert found.duplicate_bytes == 4 * (4 * 2 - 6) * 32
+
+
 def test_a_refusal_names_counts_that_work():
     found = read_card(public_card("Qwen--Qwen3-235B-A22B-FP8"), name="qwen")
     made = shares(found.needs[0], found.stored[0], Layout(tensor=8))
@@ -253,3 +265,19 @@ def test_even_pipelines_cover_all_layers(layers, ranks):
 def test_a_copy_that_changes_nothing_keeps_the_shares():
     needs = _llama(layers=2, hidden=256, heads=8, kv_heads=2, head=32, width=512, vocabulary=640)
     assert shares(needs, Stored(), Layout(tensor=4)) == shares(replace(needs), Stored(), Layout(tensor=4))
+
+
+@pytest.mark.parametrize("layout", [Layout(tensor=8), Layout(tensor=2, experts=8)])
+def test_every_public_card_is_shared_out_or_refused(layout):
+    shared = 0
+    for name in public_cards():
+        found = read_card(public_card(name), name=name)
+        for stage, needs, stored in found.rows():
+            made = shares(needs, stored, layout)
+            if isinstance(made, Refusal):
+                assert made.fix, (name, stage.name)
+                continue
+            shared += 1
+            assert _sum(made) == made.whole_bytes + made.duplicate_bytes + made.padding_bytes, (name, stage.name)
+            assert made.whole_bytes == stored_bytes(needs.tensors, stored), (name, stage.name)
+    assert shared > 40

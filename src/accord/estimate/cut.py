@@ -58,7 +58,11 @@ def _columns(tensor: Tensor, columns: int, parts: int) -> Cut:
 
 
 def _part(tensor: Tensor, side: int, ranks: int, *, block: int, form: Format | None) -> int | Misfit:
-    """Length of a part of `side`: whole pieces, and whole blocks of scales."""
+    """Length of a part of `side`: whole pieces, and whole blocks of scales.
+
+    A head that straddles two blocks is no obstacle: loaders quantize such a rank's heads anew, in blocks of their own
+    (vLLM does for MiMo-V2). Features that do are refused, as engines refuse them.
+    """
     if ranks == 1:
         return side
     if form is not None and form.pads and tensor.pieces >= side:
@@ -68,7 +72,8 @@ def _part(tensor: Tensor, side: int, ranks: int, *, block: int, form: Format | N
         words = f"{tensor.name}'s {tensor.pieces} pieces can't be divided by {ranks} ranks"
         return Misfit(limit=f"{tensor.pieces} pieces of {tensor.name}", words=words)
     part = side // ranks
-    if block > 1 and part % block:
+    features = tensor.pieces >= side > block
+    if block > 1 and part % block and features:
         words = f"{tensor.name}: {side} / {ranks} = {part} isn't a multiple of its blocks of {block}"
         return Misfit(limit=f"blocks of {block} in {tensor.name}", words=words)
     return part

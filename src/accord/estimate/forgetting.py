@@ -41,7 +41,7 @@ class Family:
 
     def steps(self, most: int) -> tuple[int, ...]:
         """`step_bytes` of each number of tables worth trying."""
-        return tuple(self.step_bytes(count) for count in self.counts(most))
+        return _steps(self.members, self.counts(most))
 
     def useful_bytes(self, tokens: int) -> float:
         """Bytes that a request of this length needs here; compressed entries count in part."""
@@ -54,14 +54,16 @@ class Family:
             case _:
                 return each * min(tokens, self.window or tokens) / self.step
 
-    def fit(self, count: int, page_bytes: int) -> "Fit | None":
-        """This family in pages of this size; None if not one step fits."""
-        steps = page_bytes // self.step_bytes(count)
-        if not steps:
-            return None
-        states = self.kind is CacheKind.STATE
-        tokens = 0 if states else steps * self.step
-        return Fit(family=self, count=count, page_bytes=page_bytes, page_tokens=tokens)
+    def fits(self, page_bytes: int, most: int) -> "tuple[Fit, ...]":
+        """This family in pages of this size, in up to `most` tables; of states, only the fewest tables make sense."""
+        found = []
+        for count, step_bytes in zip(self.counts(most), self.steps(most), strict=True):
+            if steps := page_bytes // step_bytes:
+                tokens = 0 if self.kind is CacheKind.STATE else steps * self.step
+                found.append(Fit(family=self, count=count, page_bytes=page_bytes, page_tokens=tokens))
+                if not tokens:
+                    break
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +150,14 @@ def _size(group: CacheGroup, step: int, dtype: Dtype) -> int:
     return step // group.ratio * group.entry_values * DTYPE_BYTES[dtype]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)
 def _counts(layers: tuple[int, ...], most: int) -> tuple[int, ...]:
     seen: dict[tuple[int, ...], int] = {}
     for count in range(1, min(max(layers), most) + 1):
         seen.setdefault(tuple(-(-each // count) for each in layers), count)
     return tuple(seen.values())
+
+
+@functools.lru_cache(maxsize=4096)
+def _steps(members: tuple[tuple[int, int], ...], counts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sum(-(-layers // count) * size for layers, size in members) for count in counts)

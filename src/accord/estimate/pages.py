@@ -10,7 +10,7 @@ families come out nearly full: few layers and many tokens in one, many layers an
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from accord.estimate.cache import request_bytes
@@ -42,9 +42,10 @@ def page_plan(
     aim = _Aim(memory_bytes=memory_bytes, lengths=lengths, rules=rules)
     near: list[_Choice] = []
     for arranged in families(held, dtype=dtype, block=rules.block):
+        largest_first = sorted(((aim.least(family), family) for family in arranged), key=lambda item: -item[0])
         for page_bytes in _page_sizes(arranged, memory_bytes, rules):
             bound = min((choice.cost for choice in near), default=math.inf) * _NEAR
-            choice = _choice(arranged, page_bytes, aim, bound=bound)
+            choice = _choice(largest_first, page_bytes, aim, bound=bound)
             near = [item for item in near if choice is None or item.cost <= choice.cost * _NEAR]
             near += [choice] if choice is not None else []
     if not near:
@@ -74,8 +75,7 @@ def split_plan(
     pools = []
     for family in arranged:
         page_bytes = -(-family.step_bytes(1) // rules.align) * rules.align
-        fit = family.fit(1, page_bytes)
-        pools.append((page_bytes, (fit,) if fit is not None else ()))
+        pools.append((page_bytes, family.fits(page_bytes, 1)))
     return _plan(held, tuple(pools), memory_bytes=memory_bytes, dtype=dtype, lengths=lengths, rules=rules)
 
 
@@ -154,16 +154,18 @@ class _Aim:
         return sum(length.share * family.useful_bytes(length.tokens) for length in self.lengths)
 
 
-def _choice(arranged: tuple[Family, ...], page_bytes: int, aim: _Aim, *, bound: float) -> _Choice | None:
+def _choice(
+    families_least: Sequence[tuple[float, Family]], page_bytes: int, aim: _Aim, *, bound: float
+) -> _Choice | None:
     """The best arrangement at this page size; None if it costs more than `bound`, as soon as that is sure."""
-    cost = sum(aim.least(family) for family in arranged)
+    cost = sum(least for least, _ in families_least)
     fits = []
-    for family in arranged:
-        tried = [fit for count in family.counts(aim.rules.tables_max) if (fit := family.fit(count, page_bytes))]
+    for least, family in families_least:
+        tried = family.fits(page_bytes, aim.rules.tables_max)
         if not tried:
             return None
-        fit = min(tried, key=aim.cost)
-        cost += aim.cost(fit) - aim.least(family)
+        part, fit = min(((aim.cost(fit), fit) for fit in tried), key=lambda item: item[0])
+        cost += part - least
         if not cost < bound:
             return None
         fits.append(fit)
@@ -198,7 +200,7 @@ def _plan(
     made = []
     for (page_bytes, fits), pages in zip(pools, needed, strict=True):
         share = memory_bytes if len(pools) == 1 else page_bytes * (1 + math.ceil(requests * pages))
-        made.append(Pool(page_bytes=page_bytes, pages=share // page_bytes, tables=tuple(map(_table, fits))))
+        made.append(Pool(page_bytes=page_bytes, pages=share // page_bytes, tables=_tables(fits, groups)))
     return PagePlan(
         pools=tuple(made),
         requests=requests,
@@ -209,13 +211,18 @@ def _plan(
     )
 
 
-def _table(fit: Fit) -> PageTable:
-    return PageTable(
-        groups=fit.family.names,
-        count=fit.count,
-        page_layers=fit.family.page_layers(fit.count),
-        page_tokens=fit.page_tokens,
-        filled_bytes=fit.filled_bytes,
+def _tables(fits: Iterable[Fit], groups: tuple[CacheGroup, ...]) -> tuple[PageTable, ...]:
+    """One row for each family, in the order of the groups."""
+    names = [group.name for group in groups]
+    return tuple(
+        PageTable(
+            groups=fit.family.names,
+            count=fit.count,
+            page_layers=fit.family.page_layers(fit.count),
+            page_tokens=fit.page_tokens,
+            filled_bytes=fit.filled_bytes,
+        )
+        for fit in sorted(fits, key=lambda fit: names.index(fit.family.names[0]))
     )
 
 
