@@ -124,13 +124,12 @@ def _node_affinity(member: Member) -> Document:
 
 
 def kind_label(member: Member) -> tuple[str, tuple[str, ...]] | None:
-    """A label, and its values on the nodes that have devices of the pool's kinds, if it tells them from all others."""
-    kinds = member.part.kinds or (member.pool.kind,)
+    """A label, and its values on the nodes that have devices of the pool's kind, if it tells them from all others."""
     nodes = member.fleet.nodes if member.fleet else ()
     for key in KIND_LABELS:
         values: dict[bool, set[str | None]] = {True: set(), False: set()}
         for node in nodes:
-            fits = any(device.kind in kinds for device in node.devices)
+            fits = any(device.kind == member.pool.kind for device in node.devices)
             values[fits].add(dict(node.labels).get(key))
         found = values[True]
         if found and None not in found and not found & values[False]:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from accord.render.rendered import Lost
 from accord.terms import units
-from accord.terms.fleet import DeviceKind, Fleet, Vendor
+from accord.terms.fleet import Device, DeviceKind, Fleet, Nic, Node, Vendor
 from accord.terms.fleet_plan import FleetPlan, Pool
 from accord.terms.gang import Apart, Bandwidth, Part, Relation, Scope, Seat, Together
 
@@ -40,7 +40,11 @@ class Aspect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """One wish, `what` in words. `parts` are those it binds; `vendors` make their devices."""
+    """One wish, `what` in words. `parts` are those it binds; `vendors` make their devices.
+
+    `named`: the fleet knows the names (UUIDs, port names) that a pin needs. `held`: the fleet is such that the wish
+    holds wherever the part stands.
+    """
 
     aspect: Aspect
     what: str
@@ -49,6 +53,8 @@ class Wish:
     scope: Scope | None = None
     required: bool = True
     most: int = 1
+    named: bool = True
+    held: bool = False
 
 
 # Why a target can't express a wish, or None if it does.
@@ -57,7 +63,7 @@ Judge = Callable[[Wish], str | None]
 
 def lost(plan: FleetPlan, fleet: Fleet | None, judge: Judge, *, pinned: bool) -> tuple[Lost, ...]:
     """The wishes of `plan` that `judge` can't express, in the plan's order."""
-    answers = ((wish, judge(wish)) for wish in wishes(plan, fleet, pinned=pinned))
+    answers = ((wish, judge(wish)) for wish in wishes(plan, fleet, pinned=pinned) if not wish.held)
     return tuple(Lost(what=wish.what, why=why) for wish, why in answers if why is not None)
 
 
@@ -66,7 +72,7 @@ def wishes(plan: FleetPlan, fleet: Fleet | None, *, pinned: bool) -> Iterator[Wi
     pools = {pool.part: pool for pool in plan.pools}
     vendors = {name: _vendor(pool, fleet) for name, pool in pools.items()}
     for part in plan.gang.parts:
-        yield from _of_part(part, pools.get(part.name), vendors.get(part.name, ()))
+        yield from _of_part(part, pools.get(part.name), vendors.get(part.name, ()), fleet)
     for relation in plan.gang.relations:
         yield _of_relation(relation, vendors)
     if sum(part.replicas for part in plan.gang.parts) > 1:
@@ -74,7 +80,7 @@ def wishes(plan: FleetPlan, fleet: Fleet | None, *, pinned: bool) -> Iterator[Wi
         yield Wish(aspect=Aspect.GANG, what=f"{plan.gang.name}: all parts start, or none", parts=names)
     if pinned:
         for seat in plan.seats:
-            yield from _of_seat(seat, vendors.get(seat.part, ()))
+            yield from _of_seat(seat, vendors.get(seat.part, ()), fleet)
 
 
 def kind_of(name: str, fleet: Fleet | None) -> DeviceKind | None:
@@ -87,13 +93,14 @@ def _vendor(pool: Pool, fleet: Fleet | None) -> tuple[Vendor, ...]:
     return () if kind is None else (kind.vendor,)
 
 
-def _of_part(part: Part, pool: Pool | None, vendors: tuple[Vendor, ...]) -> Iterator[Wish]:
+def _of_part(part: Part, pool: Pool | None, vendors: tuple[Vendor, ...], fleet: Fleet | None) -> Iterator[Wish]:
     need = part.need
+    kinds = (pool.kind,) if pool else part.kinds
 
-    def wish(aspect: Aspect, words: str, *, scope: Scope | None = None) -> Wish:
-        return Wish(aspect=aspect, what=f"{part.name}: {words}", parts=(part.name,), vendors=vendors, scope=scope)
+    def wish(aspect: Aspect, words: str, *, scope: Scope | None = None, held: bool = False) -> Wish:
+        what = f"{part.name}: {words}"
+        return Wish(aspect=aspect, what=what, parts=(part.name,), vendors=vendors, scope=scope, held=held)
 
-    kinds = part.kinds or ((pool.kind,) if pool else ())
     if kinds and (need.cards or need.share):
         yield wish(Aspect.KIND, f"devices of kind {' or '.join(kinds)}")
     if need.cards:
@@ -113,9 +120,12 @@ def _of_part(part: Part, pool: Pool | None, vendors: tuple[Vendor, ...]) -> Iter
     if need.nic_bytes_per_s:
         yield wish(Aspect.NIC_RATE, f"{_rate(need.nic_bytes_per_s)} of network bandwidth")
     if part.within and need.cards > 1:
-        yield wish(Aspect.WITHIN, f"the devices of a replica within one {part.within}", scope=part.within)
+        anyway = held(fleet, kinds, part.within, nics=False)
+        yield wish(Aspect.WITHIN, f"the devices of a replica within one {part.within}", scope=part.within, held=anyway)
     if part.nic_within:
-        yield wish(Aspect.NIC_WITHIN, f"the network port within the devices' {part.nic_within}", scope=part.nic_within)
+        words = f"the network port within the devices' {part.nic_within}"
+        anyway = held(fleet, kinds, part.nic_within, nics=True)
+        yield wish(Aspect.NIC_WITHIN, words, scope=part.nic_within, held=anyway)
 
 
 def _of_relation(relation: Relation, vendors: dict[str, tuple[Vendor, ...]]) -> Wish:
@@ -140,16 +150,66 @@ def _of_relation(relation: Relation, vendors: dict[str, tuple[Vendor, ...]]) -> 
     )
 
 
-def _of_seat(seat: Seat, vendors: tuple[Vendor, ...]) -> Iterator[Wish]:
+def held(fleet: Fleet | None, kinds: tuple[str, ...], scope: Scope, *, nics: bool) -> bool:
+    """Whether all devices of these kinds on each node (and its network ports) stand in one `scope` anyway."""
+    nodes = fleet.nodes if fleet else ()
+    nodes = tuple(node for node in nodes if any(device.kind in kinds for device in node.devices))
+    return bool(nodes) and all(_one(node, kinds, scope, nics=nics) for node in nodes)
+
+
+def _one(node: Node, kinds: tuple[str, ...], scope: Scope, *, nics: bool) -> bool:
+    devices = [device for device in node.devices if device.kind in kinds]
+    both: tuple[Device | Nic, ...] = (*devices, *(node.nics if nics else ()))
+    match scope:
+        case Scope.HOST | Scope.LEAF | Scope.SPINE:
+            return True
+        case Scope.NUMA:
+            return len({one.numa for one in both}) == 1
+        case Scope.PCIE_ROOT:
+            found = {one.root for one in both}
+        case Scope.PCIE_SWITCH:
+            found = {one.bridge for one in both}
+        case Scope.LINK_GROUP:
+            found = {device.group for device in devices} if not nics else {None}
+        case Scope.CARD:
+            return len(devices) == 1 and not nics
+    return len(found) == 1 and None not in found
+
+
+def _of_seat(seat: Seat, vendors: tuple[Vendor, ...], fleet: Fleet | None) -> Iterator[Wish]:
     where = f"{seat.part} {seat.replica}"
-    yield Wish(aspect=Aspect.PIN_NODE, what=f"{where}: on node {seat.node}", parts=(seat.part,), vendors=vendors)
+
+    def wish(aspect: Aspect, words: str, *, named: bool = True) -> Wish:
+        what = f"{where}: {words} {seat.node}"
+        return Wish(aspect=aspect, what=what, parts=(seat.part,), vendors=vendors, named=named)
+
+    yield wish(Aspect.PIN_NODE, "on node")
     if seat.devices:
         numbers = ", ".join(map(str, seat.devices))
-        what = f"{where}: device {numbers} of node {seat.node}"
-        yield Wish(aspect=Aspect.PIN_DEVICE, what=what, parts=(seat.part,), vendors=vendors)
+        known = uuids((seat,), fleet) is not None
+        yield wish(Aspect.PIN_DEVICE, f"device {numbers} of node", named=known)
     if seat.nic is not None:
-        what = f"{where}: network port {seat.nic} of node {seat.node}"
-        yield Wish(aspect=Aspect.PIN_NIC, what=what, parts=(seat.part,), vendors=vendors)
+        yield wish(Aspect.PIN_NIC, f"network port {seat.nic} of node", named=ports((seat,), fleet) is not None)
+
+
+def uuids(seats: tuple[Seat, ...], fleet: Fleet | None) -> tuple[str, ...] | None:
+    """The UUIDs of the devices of these seats; None if the fleet doesn't know one of them."""
+    nodes = {node.name: node for node in fleet.nodes} if fleet else {}
+    found = []
+    for seat in seats:
+        devices = nodes[seat.node].devices if seat.node in nodes else ()
+        found += [devices[number].uuid if number < len(devices) else None for number in seat.devices]
+    return tuple(one for one in found if one) if found and all(found) else None
+
+
+def ports(seats: tuple[Seat, ...], fleet: Fleet | None) -> tuple[str, ...] | None:
+    """The names of the network ports of these seats; None if the fleet doesn't know one of them."""
+    nodes = {node.name: node for node in fleet.nodes} if fleet else {}
+    found = []
+    for seat in seats:
+        nics = nodes[seat.node].nics if seat.node in nodes else ()
+        found += [nics[seat.nic].name if seat.nic < len(nics) else None] if seat.nic is not None else []
+    return tuple(one for one in found if one) if found and all(found) else None
 
 
 def _rate(bytes_per_s: float) -> str:

@@ -27,6 +27,7 @@ from accord.render.relations import INSTANCE
 from accord.render.rendered import Options
 from accord.render.wishes import kind_of
 from accord.render.yaml_text import Document, Value
+from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import FleetPlan, Pool, Role
 
@@ -52,19 +53,23 @@ def workloads(plan: FleetPlan, fleet: Fleet | None, options: Options, dresser: D
                     written.append(document)
                     yield document
         yield from _of_pool(replicas[0][0], options)
-    yield from _of_stages(plan, options)
+    yield from _of_stages(plan, fleet, options)
 
 
 def members(plan: FleetPlan, pool: Pool, fleet: Fleet | None, options: Options) -> list[tuple[Member, ...]]:
     """The pods of a pool: for each workload its leader and, where a replica stands on several nodes, its workers."""
     part = next(part for part in plan.gang.parts if part.name == pool.part)
+    kind = kind_of(pool.kind, fleet)
+    if kind is None and (part.need.cards or part.need.share):
+        field, fix = f"fleet_plan.pools.{pool.name}.kind", "name the fleet that has it with --fleet"
+        raise BadInput(field=field, value=pool.kind, problem="unknown device kind", fix=fix)
     model = Member(
         plan=plan,
         pool=pool,
         part=part,
         workload=label_name(plan.name, pool.name),
         name=label_name(plan.name, pool.name),
-        kind=kind_of(pool.kind, fleet),
+        kind=kind,
         fleet=fleet,
         options=options,
         replicas=pool.replicas,
@@ -192,13 +197,13 @@ def _of_pool(member: Member, options: Options) -> Iterator[Document]:
         yield _autoscaler(member, metric, options.replicas_max)
 
 
-def _of_stages(plan: FleetPlan, options: Options) -> Iterator[Document]:
+def _of_stages(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Iterator[Document]:
     """A Service over pools that do the same work side by side."""
     for stage in plan.graph.stages:
         pools = [pool for pool in plan.pools if pool.stage == stage.name and pool.role is Role.WHOLE]
         if len(pools) < 2:
             continue
-        member = members(plan, pools[0], None, options)[0][0]
+        member = members(plan, pools[0], fleet, options)[0][0]
         wanted = {INSTANCE: label_value(plan.name), STAGE: label_value(stage.name), **SERVES}
         yield _service(member, service_name(plan.name, stage.name, "all"), wanted, _launch(member))
 

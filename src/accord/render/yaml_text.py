@@ -13,8 +13,9 @@ import yaml
 Value = None | bool | int | float | str | Sequence["Value"] | Mapping[str, "Value"]
 Document = Mapping[str, Value]
 
-_FIRST = ("apiVersion", "kind", "metadata", "name")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)
+_FIRST = ("apiVersion", "kind", "metadata", "name", "namespace")
+# No digit or sign begins it, and no colon ends it, so that it is neither a number, a time, a tag nor a key.
+_PLAIN = re.compile(r"[A-Za-z/]([A-Za-z0-9._/:-]*[A-Za-z0-9._/-])?", re.ASCII)
 # What some reader takes for a truth value or for nothing, in any case.
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "infinity"))
 
@@ -56,8 +57,11 @@ def _text_node(dumper: yaml.representer.BaseRepresenter, text: str) -> yaml.Scal
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text)
     # A literal block keeps scripts and files readable; what it can't carry exactly, PyYAML quotes by itself.
-    block = "\n" in text and all(" " <= sign <= "~" or sign == "\n" for sign in text) and text[0] not in " \n"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if block else '"')
+    printable = all(" " <= sign <= "~" or sign == "\n" for sign in text)
+    if printable and "\n" in text and text[0] not in " \n":
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+    quote = "'" if printable and "\n" not in text and ('"' in text or "\\" in text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=quote)
 
 
 class _Dumper(yaml.SafeDumper):

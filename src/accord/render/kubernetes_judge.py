@@ -1,0 +1,116 @@
+"""Which wishes plain Kubernetes with resource claims can express, and why it can't express the others.
+
+In: a plan, the fleet, a `Wish`. Out: a reason, or None. Invariant: it says of each wish what kubernetes_claims.py and
+workloads.py do about it.
+"""
+
+from accord.render.common import judge_common
+from accord.render.dress import Member
+from accord.render.kubernetes_claims import PLUGINS, card_mates, common_attribute, one_vendor, slice_of_member
+from accord.render.kubernetes_drivers import WHOLE
+from accord.render.relations import kind_label
+from accord.render.rendered import Options
+from accord.render.wishes import Aspect, Judge, Wish
+from accord.render.workloads import members
+from accord.terms.fleet import Fleet
+from accord.terms.fleet_plan import FleetPlan
+from accord.terms.gang import Scope
+
+_GANG = (
+    "the kube-scheduler starts pods one by one; gangs are beta since 1.37 (PodGroup of scheduling.k8s.io/v1beta1) and "
+    "off unless a cluster turns them on"
+)
+
+
+def judge_of(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Judge:
+    """The judge of one plan's wishes."""
+    by_part = {pool.part: members(plan, pool, fleet, options)[0][0] for pool in plan.pools}
+
+    def judge(wish: Wish) -> str | None:
+        member = by_part.get(wish.parts[0]) if wish.parts else None
+        return judge_common(wish) if member is None else _judge(wish, member)
+
+    return judge
+
+
+def _judge(wish: Wish, member: Member) -> str | None:
+    claims = member.vendor in WHOLE
+    match wish.aspect:
+        case Aspect.KIND:
+            told = claims or kind_label(member) is not None
+            return None if told else "a device plugin counts devices of any kind, and no label of the nodes tells them"
+        case Aspect.CARDS:
+            known = claims or member.vendor in PLUGINS
+            return None if known else f"no driver and no device plugin is known for {member.vendor or 'this vendor'}"
+        case Aspect.COMPUTE | Aspect.MEMORY | Aspect.CODECS:
+            return _fraction(wish, member) if claims else "a device plugin gives out whole devices"
+        case Aspect.NIC:
+            return None
+        case Aspect.NIC_RATE:
+            return _rate(member)
+        case Aspect.WITHIN | Aspect.NIC_WITHIN:
+            return _near(wish, member) if claims else "a device plugin doesn't choose devices by where they stand"
+        case Aspect.TOGETHER if wish.scope is Scope.CARD:
+            return _one_card(wish, member)
+        case Aspect.APART if wish.scope is Scope.CARD:
+            return None if member.part.need.cards else "a claim can't keep away from the device of another claim"
+        case Aspect.PIN_DEVICE | Aspect.PIN_NIC:
+            return _pin(wish, member)
+        case Aspect.GANG:
+            return _GANG
+        case _:
+            return judge_common(wish)
+
+
+def _fraction(wish: Wish, member: Member) -> str | None:
+    found, need = slice_of_member(member), member.part.need
+    if need.cards:
+        return None  # codec units come with a whole device
+    if wish.aspect is Aspect.CODECS:
+        templates = {one.name: one for one in member.kind.templates} if member.kind else {}
+        has = {codec.name: codec.units for codec in templates[found.template].codecs} if found.template else {}
+        enough = all(has.get(codec.name, 0) >= codec.units for codec in need.codecs)
+        return None if enough else "codec units of a shared device aren't counted"
+    if not found.template and not found.shared:
+        return f"{found.driver.name} gives out whole devices, so that a whole one is taken"
+    if card_mates(member.plan, member.part.name) and member.part.replicas > 1:
+        return "replicas that share one claim share its part of the device, too"
+    return None
+
+
+def _rate(member: Member) -> str | None:
+    """A port is given whole, so that its own bandwidth is what counts."""
+    nodes = member.fleet.nodes if member.fleet else ()
+    ports = [nic for node in nodes if any(one.kind == member.pool.kind for one in node.devices) for nic in node.nics]
+    slowest = min((nic.bandwidth_bytes_per_s for nic in ports if nic.rdma), default=0.0)
+    return None if slowest >= member.part.need.nic_bytes_per_s else "a port is given whole, whatever its bandwidth"
+
+
+def _near(wish: Wish, member: Member) -> str | None:
+    driver = slice_of_member(member).driver
+    if wish.scope in (Scope.HOST, Scope.LEAF, Scope.SPINE):
+        return None
+    if wish.scope is Scope.PCIE_SWITCH and driver.pcie_root:
+        return "no driver publishes PCIe switches; the root above them is required instead, and is wider"
+    if wish.scope and common_attribute(wish.scope, driver):
+        return None
+    return f"{driver.name} publishes no attribute for a {wish.scope}"
+
+
+def _one_card(wish: Wish, member: Member) -> str | None:
+    if not wish.required:
+        return "a claim is shared or it isn't; there is no preference"
+    if not one_vendor(member, wish.parts):
+        return "only devices of one kind, from a driver with claims, can be shared by name; the host is kept"
+    return None
+
+
+def _pin(wish: Wish, member: Member) -> str | None:
+    if not wish.named:
+        return "the fleet doesn't say its name"
+    if wish.aspect is Aspect.PIN_NIC:
+        return None
+    if member.vendor not in WHOLE:
+        return "a device plugin chooses the devices itself"
+    found = slice_of_member(member)
+    return None if found.driver.uuid or found.template else f"{found.driver.name} publishes no UUID"
