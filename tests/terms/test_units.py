@@ -107,3 +107,42 @@ def test_rounding_for_people_keeps_the_asked_digits(seconds, digits):
 )
 def test_people_read_the_usual_forms(shown, wanted):
     assert shown == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_per_s"),
+    [("400Gb/s", 50e9), ("400Gbps", 50e9), ("400 Gbit/s", 50e9), ("50GB/s", 50e9), ("1.6TB/s", 1.6e12),
+     ("1GiB/s", float(1 << 30)), ("100Mb/s", 12.5e6), ("8b/s", 1.0), ("0GB/s", 0.0)],
+)  # fmt: skip
+def test_bandwidths_are_read_in_bits_and_in_bytes(text, bytes_per_s):
+    assert units.parse_bandwidth_bytes_per_s(text, field="x") == bytes_per_s
+
+
+@pytest.mark.parametrize(
+    "text", ["400", "400GB", "400gB/s", "400G/s", "-4Gb/s", 400, None, "1e999Gb/s", "4 XB/s", "Gb/s"]
+)
+def test_other_bandwidths_are_refused(text):
+    with pytest.raises(BadInput, match="Gb/s"):
+        units.parse_bandwidth_bytes_per_s(text, field="x")
+
+
+@given(st.floats(min_value=1, max_value=1e15), st.booleans())
+def test_bandwidths_come_back(bytes_per_s, bits):
+    text = units.format_bandwidth(bytes_per_s, bits=bits)
+    assert units.parse_bandwidth_bytes_per_s(text, field="x") == bytes_per_s
+
+
+@pytest.mark.parametrize(("text", "rate"), [("148TFLOP/s", 1.48e14), ("1 PFLOPS", 1e15), ("0.5GFLOP/s", 5e8)])
+def test_rates_of_operations_are_read(text, rate):
+    assert units.parse_flops_per_s(text, field="x") == rate
+
+
+@pytest.mark.parametrize("text", ["148", "148T", "148TOPS", 148, "-1TFLOP/s"])
+def test_other_rates_of_operations_are_refused(text):
+    with pytest.raises(BadInput, match="TFLOP/s"):
+        units.parse_flops_per_s(text, field="x")
+
+
+@given(st.floats(min_value=1, max_value=1e18))
+def test_rates_of_operations_come_back(rate):
+    assert units.parse_flops_per_s(units.format_flops_per_s(rate), field="x") == rate

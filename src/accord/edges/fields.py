@@ -6,13 +6,20 @@ reported; an error names the field's dotted path, its value, its line where ther
 
 import difflib
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from accord.edges.yaml_tree import Items, Leaf, Table, Tree
 from accord.terms.errors import BadInput
 
 T = TypeVar("T")
+N_co = TypeVar("N_co", covariant=True)
 _NUMBER_MAX = 2.0**53  # every whole number up to here is exact
+
+
+class UnitParser(Protocol[N_co]):
+    """One of the parsers of `terms/units.py`."""
+
+    def __call__(self, text: object, /, *, field: str) -> N_co: ...
 
 
 class Fields:
@@ -118,3 +125,12 @@ def leaf_bool(tree: Tree, field: str) -> bool:
     if isinstance(tree, Leaf) and isinstance(tree.value, bool):
         return tree.value
     raise BadInput(field=field, value=shown(tree), problem=f"not true or false{at(tree)}", fix="write true or false")
+
+
+def leaf_unit(parse: UnitParser[T], tree: Tree, field: str) -> T:
+    """A figure with its unit, and the line in the error."""
+    value = tree.value if isinstance(tree, Leaf) else shown(tree)
+    try:
+        return parse(value, field=field)
+    except BadInput as error:
+        raise BadInput(field=field, value=value, problem=f"{error.problem}{at(tree)}", fix=error.fix) from None

@@ -9,9 +9,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
-from accord.edges.fields import Fields, at, leaf_bool, leaf_int, leaf_number, leaf_text, shown, unknown
+from accord.edges.fields import Fields, at, leaf_bool, leaf_int, leaf_number, leaf_text, leaf_unit, shown, unknown
 from accord.edges.yaml_tree import Leaf, Limits, Tree, from_plain, put, read_file, read_text, without_lines
 from accord.terms import units
 from accord.terms.errors import BadInput
@@ -149,7 +148,7 @@ def _shares_of(kinds: tuple[str, ...]) -> Callable[[Tree, str], tuple[tuple[str,
 
 
 def _share(tree: Tree, field: str) -> float | None:
-    return _with_unit(units.parse_share, tree, field=field)
+    return leaf_unit(units.parse_share, tree, field)
 
 
 def _objectives(tree: Tree, field: str) -> tuple[float, tuple[Objective, ...]]:
@@ -172,23 +171,10 @@ def _objective(key: str, tree: Tree, *, field: str) -> Objective:
         raise unknown(field, key, [*known, "attainment"], tree=tree)
     metric = Metric(match.group(1))
     percentile = units.parse_percentile(match.group(2), field=field)
-    bound = leaf_number(tree, field) if metric is Metric.RTF else _with_unit(units.parse_duration_s, tree, field=field)
+    bound = leaf_number(tree, field) if metric is Metric.RTF else leaf_unit(units.parse_duration_s, tree, field)
     if bound == 0:
         raise BadInput(field=field, value=shown(tree), problem=f"nothing takes no time{at(tree)}", fix="raise it")
     return Objective(metric=metric, percentile=percentile, bound=bound)
-
-
-class _UnitParser(Protocol):
-    def __call__(self, text: object, /, *, field: str) -> float: ...
-
-
-def _with_unit(parse: _UnitParser, tree: Tree, *, field: str) -> float:
-    value = tree.value if isinstance(tree, Leaf) else shown(tree)
-    try:
-        return parse(value, field=field)
-    except BadInput as error:
-        problem = f"{error.problem}{at(tree)}"
-        raise BadInput(field=field, value=value, problem=problem, fix=error.fix) from None
 
 
 def _budget(tree: Tree, field: str) -> Budget:
@@ -202,7 +188,7 @@ def _budget(tree: Tree, field: str) -> Budget:
 
 
 def _usd(tree: Tree, field: str) -> float | None:
-    return _with_unit(units.parse_usd, tree, field=field)
+    return leaf_unit(units.parse_usd, tree, field)
 
 
 def _serving_of(environ: Mapping[str, str]) -> Callable[[Tree, str], Serving]:

@@ -1,4 +1,4 @@
-"""The one place where units are converted: durations, sizes, money, shares, percentiles.
+"""The one place where units are converted: durations, sizes, bandwidths, rates, money, shares, percentiles.
 
 In: text as a person writes it ("150ms", "64 MiB", "$0.03", "99%", "p99"). Out: plain numbers in base
 units (seconds, bytes, US dollars, fractions), and text again.
@@ -32,8 +32,15 @@ _SIZES = {
     "GiB": 1 << 30,
     "TiB": 1 << 40,
 }
+_RATES = {"": 1, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY = ("TiB", "GiB", "MiB", "KiB", "B")
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ]*)\s*", re.ASCII)
+_NUMBER = r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*"
+_QUANTITY = re.compile(_NUMBER + r"([A-Za-zµ]*)\s*", re.ASCII)
+# Here case carries meaning: Gb are bits, GB are bytes.
+_BANDWIDTH = re.compile(
+    r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*([kKMGT]i?|)(b|bit|B)(?:/s|ps)\s*", re.ASCII
+)
+_FLOPS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*([MGTP]?)FLOP(?:/s|S)\s*", re.ASCII)
 _SIZES_BY_LOWER = {unit.lower(): factor for unit, factor in _SIZES.items()}
 _DECIMAL = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _LONGEST = 40
@@ -88,11 +95,51 @@ def parse_size_bytes(text: object, *, field: str) -> int:
 
 def format_size_bytes(size_bytes: int, *, digits: int | None = None) -> str:
     """Bytes -> text such as "64MiB"; exact, or rounded to `digits` significant digits for people."""
+    if digits is None:
+        # Disks are sold by powers of ten: 14TB reads better than 13671875000KiB.
+        whole = [f"{size_bytes // factor}{unit}" for unit, factor in _SIZES.items() if size_bytes % factor == 0]
+        return min(whole, key=len) if size_bytes else "0B"
     for unit in _BINARY:
         factor = _SIZES[unit]
-        if size_bytes >= factor and (digits is not None or size_bytes % factor == 0):
+        if size_bytes >= factor:
             return _plain(_rounded(_DECIMAL.divide(Decimal(size_bytes), Decimal(factor)), digits)) + unit
     return f"{size_bytes}B"
+
+
+def parse_bandwidth_bytes_per_s(text: object, *, field: str) -> float:
+    """ "400Gb/s" (bits) or "1.6TB/s" (bytes) -> bytes a second. BadInput without the unit, whose case matters."""
+    fix = "write a figure and a unit: 400Gb/s or 400Gbps for bits, 50GB/s for bytes"
+    match = _BANDWIDTH.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
+    if match is None:
+        raise BadInput(field=field, value=text, problem="not a bandwidth", fix=fix)
+    number, scale, unit = match.groups()
+    factor = Decimal(_SIZES_BY_LOWER[f"{scale}b".lower()])
+    bytes_per_s = _DECIMAL.multiply(Decimal(number), factor)
+    return _finite(bytes_per_s if unit == "B" else _DECIMAL.divide(bytes_per_s, Decimal(8)), text, field=field, fix=fix)
+
+
+def format_bandwidth(bytes_per_s: float, *, bits: bool = False, digits: int | None = None) -> str:
+    """Bytes a second -> text such as "1.6TB/s", or "400Gb/s" with `bits`, as networks are named."""
+    value = _DECIMAL.multiply(Decimal(repr(float(bytes_per_s))), Decimal(8 if bits else 1))
+    unit = next((name for name in ("TB", "GB", "MB", "kB") if value >= _SIZES[name] and name != "TB" * bits), "B")
+    scaled = _rounded(_DECIMAL.divide(value, Decimal(_SIZES[unit])), digits)
+    return f"{_plain(scaled)}{unit.replace('B', 'b') if bits else unit}/s"
+
+
+def parse_flops_per_s(text: object, *, field: str) -> float:
+    """ "148TFLOP/s" -> FLOP/s. BadInput without the unit."""
+    fix = "write a figure and a unit, such as 148TFLOP/s"
+    match = _FLOPS.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
+    if match is None:
+        raise BadInput(field=field, value=text, problem="not a rate of floating-point operations", fix=fix)
+    return _finite(_DECIMAL.multiply(Decimal(match[1]), Decimal(_RATES[match[2]])), text, field=field, fix=fix)
+
+
+def format_flops_per_s(flops_per_s: float, *, digits: int | None = None) -> str:
+    """FLOP/s -> text such as "148TFLOP/s"."""
+    value = Decimal(repr(float(flops_per_s)))
+    scale = next((name for name in ("T", "G", "M") if value >= _RATES[name]), "")
+    return f"{_plain(_rounded(_DECIMAL.divide(value, Decimal(_RATES[scale])), digits))}{scale}FLOP/s"
 
 
 def parse_usd(text: object, *, field: str) -> float:
