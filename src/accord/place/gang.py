@@ -40,9 +40,14 @@ def decide(board: Board, scores: Scores, gang: Gang, *, steps_max: int = STEPS_M
             return Answer(seats=seats_of(other, its, best) if best else (), spent=its_spent)
 
         return refuse(board, gang, attempt=attempt)
-    seats = seats_of(board, gang, found)
-    unmet = tuple(words(item) for item in _preferred(gang) if not holds(board, item, seats))
-    return Placement(gang=gang.name, seats=seats, snapshot=board.version, unmet=unmet)
+    return _placement(board, gang, found)
+
+
+def find(board: Board, scores: Scores, gang: Gang, *, steps_max: int = STEPS_MAX) -> Placement | None:
+    """The same, without words where there is no answer: finding out what would fit takes longer than deciding."""
+    check(gang)
+    found, _ = _best(board, scores, gang, steps_max)
+    return _placement(board, gang, found) if found else None
 
 
 def apply(board: Board, placement: Placement) -> None:
@@ -64,6 +69,12 @@ def release(board: Board, placement: Placement) -> None:
         board.give(seat)
 
 
+def _placement(board: Board, gang: Gang, found: Found) -> Placement:
+    seats = seats_of(board, gang, found)
+    unmet = tuple(words(item) for item in _preferred(gang) if not holds(board, item, seats))
+    return Placement(gang=gang.name, seats=seats, snapshot=board.version, unmet=unmet)
+
+
 def _preferred(gang: Gang) -> tuple[Relation, ...]:
     return tuple(item for item in gang.relations if not isinstance(item, Bandwidth) and not item.required)
 
@@ -74,12 +85,15 @@ def _best(board: Board, scores: Scores, gang: Gang, steps_max: int) -> tuple[Fou
     required = tuple(item for item in gang.relations if item not in preferred)
     best: Found | None = None
     best_cost, spent = float("inf"), False
+    # A single replica goes to the first row: losses are rounded so that names break ties (score.py), and a search for
+    # less by a fraction of a step would undo that.
+    more = STEPS_MORE if sum(part.replicas for part in gang.parts) > 1 else 0
     for price, held in _choices(preferred):
         if price >= best_cost:
             break
         search = Search(board, scores, gang, held=required + held, work=Work(steps_max))
         try:
-            found = search.run(STEPS_MORE)
+            found = search.run(more)
         except Spent:
             spent = True
             continue
