@@ -28,10 +28,11 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """The text for one target, and what it can't express."""
+    """The text for one target, and what it can't express. `notes` say where it gives more than what was asked."""
 
     files: tuple[File, ...]
     lost: tuple[Lost, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

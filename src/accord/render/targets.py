@@ -23,6 +23,41 @@ def _kubernetes() -> Render:
     return render
 
 
+def _hami() -> Render:
+    from accord.render.hami import render
+
+    return render
+
+
+def _volcano() -> Render:
+    from accord.render.volcano import render
+
+    return render
+
+
+def _koordinator() -> Render:
+    from accord.render.koordinator import render
+
+    return render
+
+
+def _kueue() -> Render:
+    from accord.render.kueue import render
+
+    return render
+
+
+def _kai() -> Render:
+    from accord.render.kai import render
+
+    return render
+
+
 TARGETS: Mapping[str, Target] = {
     "kubernetes": Target(words="LeaderWorkerSets or Deployments, Services, DRA resource claims", load=_kubernetes),
+    "hami": Target(words="HAMi's scheduler: fractions of devices of ten vendors, in their own names", load=_hami),
+    "volcano": Target(words="Volcano: a PodGroup, HyperNodes of the switches, shared devices", load=_volcano),
+    "koordinator": Target(words="Koordinator: devices and RDMA ports given out together, gangs", load=_koordinator),
+    "kueue": Target(words="Kueue: quota, resource claims or topology-aware scheduling", load=_kueue),
+    "kai": Target(words="KAI: a PodGroup with subgroups, topology, shared NVIDIA devices", load=_kai),
 }

@@ -1,0 +1,52 @@
+"""What the targets with a scheduler of their own share: one file, with what a reader must know at its head.
+
+In: a target's dresser, judge and notes. Out: `Rendered`. Invariant: what is lost stands in the file too, as a comment,
+for whoever meets the file without the words that came with it.
+"""
+
+from collections.abc import Callable
+
+from accord.render.common import judge_common
+from accord.render.dress import Dresser, Member
+from accord.render.rendered import File, Options, Rendered
+from accord.render.wishes import Judge, Wish, lost
+from accord.render.workloads import members, workloads
+from accord.render.yaml_text import Document, comment, yaml_text
+from accord.terms.fleet import Fleet
+from accord.terms.fleet_plan import FleetPlan
+
+# Why a target can't express a wish of these pods, or None if it does.
+PodJudge = Callable[[Wish, Member], str | None]
+Noter = Callable[[Member], tuple[str, ...]]
+
+
+def assemble(
+    target: str,
+    plan: FleetPlan,
+    fleet: Fleet | None,
+    options: Options,
+    *,
+    dresser: Dresser,
+    judge: PodJudge,
+    noter: Noter = lambda _: (),
+    first: tuple[Document, ...] = (),
+    needs: tuple[str, ...] = (),
+) -> Rendered:
+    """`first` are the documents of the whole plan; `needs` says what the cluster must have."""
+    pods = [member for pool in plan.pools for replica in members(plan, pool, fleet, options) for member in replica]
+    missing = lost(plan, fleet, _judge_of(pods, judge), pinned=options.pinned)
+    told = tuple(dict.fromkeys(note for member in pods for note in noter(member)))
+    lines = [f"Needs: {need}" for need in needs] + [f"Note: {note}" for note in told]
+    lines += [f"Lost: {one.what}: {one.why}" for one in missing]
+    text = "".join(map(comment, lines)) + yaml_text([*first, *workloads(plan, fleet, options, dresser)])
+    return Rendered(files=(File(name=f"{target}.yaml", text=text),), lost=missing, notes=told)
+
+
+def _judge_of(pods: list[Member], judge: PodJudge) -> Judge:
+    by_part = {member.part.name: member for member in reversed(pods)}
+
+    def judge_wish(wish: Wish) -> str | None:
+        member = by_part.get(wish.parts[0]) if wish.parts else None
+        return judge_common(wish) if member is None else judge(wish, member)
+
+    return judge_wish

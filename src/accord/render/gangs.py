@@ -1,0 +1,60 @@
+"""What targets with gang schedulers ask of a plan: how many pods it has, and which stand below one switch.
+
+In: a `FleetPlan`. Out: counts, names, `Near`. Invariant: relations within a host aren't told here; the pods' affinity
+keeps them at least on one host.
+"""
+
+from dataclasses import dataclass
+
+from accord.render.dress import Member
+from accord.render.names import label_name
+from accord.terms.fleet_plan import FleetPlan, Pool
+from accord.terms.gang import Scope, Together
+
+SWITCHES = (Scope.LEAF, Scope.SPINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """Pools whose pods stand below one switch. `whole`: they are all of the plan's."""
+
+    pools: tuple[Pool, ...]
+    scope: Scope
+    required: bool
+    whole: bool
+
+
+def group_name(plan: FleetPlan) -> str:
+    """The name of the plan's pod group."""
+    return label_name(plan.name)
+
+
+def pods_of(pool: Pool) -> int:
+    """The pool's pods."""
+    return pool.replicas * pool.nodes
+
+
+def all_pods(plan: FleetPlan) -> int:
+    """The plan's pods."""
+    return sum(map(pods_of, plan.pools))
+
+
+def task_name(pool: Pool) -> str:
+    """What a pool is called within the group."""
+    return label_name(pool.name)
+
+
+def nears(plan: FleetPlan) -> tuple[Near, ...]:
+    """The relations that keep pools below one switch, in the plan's order."""
+    found = []
+    for relation in plan.gang.relations:
+        if isinstance(relation, Together) and relation.scope in SWITCHES:
+            pools = tuple(pool for pool in plan.pools if pool.part in relation.parts)
+            whole = len(pools) == len(plan.pools)
+            found.append(Near(pools=pools, scope=relation.scope, required=relation.required, whole=whole))
+    return tuple(found)
+
+
+def takes_devices(member: Member) -> bool:
+    """Whether the pods take any device, whole or in part."""
+    return bool(member.part.need.cards or member.part.need.share)

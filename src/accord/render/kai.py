@@ -1,0 +1,161 @@
+"""The target `kai`: one PodGroup a plan, with a subgroup a pool, and NVIDIA devices shared by memory.
+
+In: a `FleetPlan`. Out: one file. Invariant: the pods are kept from KAI's own grouping (which makes a group of each pod
+of a Deployment), so that the plan's group is the one that counts; KAI 0.15 and later honour that.
+"""
+
+from dataclasses import dataclass, field
+
+from accord.render.assemble import assemble
+from accord.render.common import judge_common
+from accord.render.dress import Dress, Member, Pairs
+from accord.render.gangs import Near, group_name, nears, pods_of, task_name
+from accord.render.hami_ask import mib
+from accord.render.plugin_names import WHOLE_ONLY, plugin_name, whole_devices
+from accord.render.relations import TOPOLOGY_KEYS, kind_label
+from accord.render.rendered import Options, Rendered
+from accord.render.switches import TOPOLOGY, topology
+from accord.render.wishes import Aspect, Wish
+from accord.render.yaml_text import Document, Value
+from accord.terms.fleet import Fleet, Vendor
+from accord.terms.fleet_plan import FleetPlan
+from accord.terms.gang import Scope
+
+SCHEDULER = "kai-scheduler"
+_QUEUE = "default-queue"
+_NEEDS = ("KAI 0.17 with its queue default-queue and, for shared devices, global.gpuSharing=true",)
+
+
+def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
+    """The manifests of `plan`."""
+    first = _documents(plan, options)
+    return assemble("kai", plan, fleet, options, dresser=dress, judge=judge, first=first, needs=_NEEDS)
+
+
+def dress(member: Member) -> Dress:
+    """KAI's scheduler, queue, group and devices for these pods."""
+    shared = _is_shared(member)
+    annotations: Pairs = (
+        ("kai.scheduler/skip-podgrouper", "true"),
+        ("pod-group-name", group_name(member.plan)),
+        *(_share(member) if shared else ()),
+    )
+    labels: Pairs = (("kai.scheduler/queue", _QUEUE), ("kai.scheduler/subgroup-name", task_name(member.pool)))
+    return Dress(
+        limits=() if shared else whole_devices(member),
+        labels=labels,
+        annotations=annotations,
+        scheduler=SCHEDULER,
+    )
+
+
+def _is_shared(member: Member) -> bool:
+    return bool(member.part.need.share) and member.vendor is Vendor.NVIDIA
+
+
+def _share(member: Member) -> Pairs:
+    """By memory where it is stated: a fraction is one of the memory, too, and can't be asked for besides."""
+    need = member.part.need
+    if need.memory_bytes:
+        return (("gpu-memory", str(mib(need.memory_bytes))),)
+    return (("gpu-fraction", f"{need.share:.3f}".rstrip("0")),)
+
+
+def _documents(plan: FleetPlan, options: Options) -> tuple[Document, ...]:
+    kept = options.pinned and bool(plan.seats)
+    near = () if kept else nears(plan)
+    group: Document = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": group_name(plan), "namespace": options.namespace},
+        "spec": _group(plan, near),
+    }
+    return (*((topology("kai.scheduler/v1alpha1"),) if near else ()), group)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tree:
+    """Subgroups while they are put together: pools below the groups that keep them below one switch."""
+
+    constraint: dict[str, Value] = field(default_factory=dict)
+    parent: dict[str, str] = field(default_factory=dict)
+    above: dict[str, dict[str, Value]] = field(default_factory=dict)
+
+
+def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
+    tree, whole = _Tree(), dict[str, Value]()
+    leaves: dict[str, dict[str, Value]] = {}
+    for one in near:
+        names = [task_name(pool) for pool in one.pools]
+        if one.whole:
+            whole |= _constraint(one)
+        elif len(names) == 1:
+            leaves.setdefault(names[0], {}).update(_constraint(one))
+        elif not any(name in tree.parent for name in names):
+            # A pool has one parent; what a second relation wants is left to the pods' affinity.
+            parent = f"near-{len(tree.above)}"
+            tree.above[parent] = _constraint(one)
+            tree.parent |= dict.fromkeys(names, parent)
+    groups: list[Value] = [
+        {
+            "name": name,
+            "minSubGroup": sum(1 for parent in tree.parent.values() if parent == name),
+            "topologyConstraint": constraint,
+        }
+        for name, constraint in tree.above.items()
+    ]
+    groups += [_leaf(task_name(pool), pods_of(pool), tree.parent, leaves) for pool in plan.pools]
+    roots = len(tree.above) + len(plan.pools) - len(tree.parent)
+    return {
+        "queue": _QUEUE,
+        # KAI's own class for what serves; it isn't preempted.
+        "priorityClassName": "inference",
+        "minSubGroup": roots,
+        "subGroups": groups,
+        **({"topologyConstraint": whole} if whole else {}),
+    }
+
+
+def _leaf(name: str, pods: int, parents: dict[str, str], leaves: dict[str, dict[str, Value]]) -> dict[str, Value]:
+    return {
+        "name": name,
+        "minMember": pods,
+        **({"parent": parents[name]} if name in parents else {}),
+        **({"topologyConstraint": leaves[name]} if name in leaves else {}),
+    }
+
+
+def _constraint(near: Near) -> dict[str, Value]:
+    level = "requiredTopologyLevel" if near.required else "preferredTopologyLevel"
+    return {"topology": TOPOLOGY, level: TOPOLOGY_KEYS[near.scope]}
+
+
+def judge(wish: Wish, member: Member) -> str | None:
+    """Why KAI can't express a wish; None if it does."""
+    need, nvidia = member.part.need, member.vendor is Vendor.NVIDIA
+    match wish.aspect:
+        case Aspect.KIND:
+            told = member.vendor is Vendor.CPU or kind_label(member) is not None
+            return None if told else "a device plugin counts devices of any kind, and no label of the nodes tells them"
+        case Aspect.CARDS:
+            known = member.vendor is Vendor.CPU or plugin_name(member)
+            return None if known else f"no device plugin is known for {member.vendor or 'unknown'} devices"
+        case Aspect.MEMORY:
+            return None if nvidia else WHOLE_ONLY
+        case Aspect.COMPUTE:
+            return "KAI shares a device by its memory; nobody's compute is bounded" if nvidia else WHOLE_ONLY
+        case Aspect.CODECS:
+            return "KAI counts no codec units" if need.share and nvidia else None
+        case Aspect.NIC | Aspect.NIC_RATE | Aspect.NIC_WITHIN | Aspect.PIN_NIC:
+            return "KAI gives out devices, no network ports"
+        case Aspect.WITHIN if wish.scope in (Scope.LINK_GROUP, Scope.PCIE_ROOT, Scope.PCIE_SWITCH, Scope.NUMA):
+            return "KAI knows the levels above a node; which of its devices a pod gets is left to the device plugin"
+        case Aspect.TOGETHER | Aspect.APART if wish.scope is Scope.CARD:
+            whole = wish.aspect is Aspect.APART and need.cards
+            return None if whole else "KAI can't be told which pods share a card"
+        case Aspect.GANG:
+            return None
+        case Aspect.PIN_DEVICE:
+            return "KAI chooses the devices itself"
+        case _:
+            return judge_common(wish)

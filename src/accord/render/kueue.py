@@ -1,0 +1,122 @@
+"""The target `kueue`: quota and admission by Kueue, and its topology-aware scheduling where a replica needs it.
+
+In: a `FleetPlan`. Out: one file. Invariant: a plan uses either resource claims or topology-aware scheduling: Kueue 0.19
+doesn't count claimed devices by topology (its page on dynamic resource allocation, under "Limitations").
+"""
+
+from dataclasses import replace
+
+from accord.render.assemble import assemble
+from accord.render.common import judge_common
+from accord.render.dress import Dress, Member, Pairs
+from accord.render.gangs import Near, nears
+from accord.render.kubernetes_claims import claim_devices
+from accord.render.kubernetes_judge import judge_of
+from accord.render.plugin_names import plugin_name, whole_devices
+from accord.render.relations import TOPOLOGY_KEYS, kind_label
+from accord.render.rendered import Options, Rendered
+from accord.render.switches import TOPOLOGY, topology
+from accord.render.wishes import Aspect, Wish
+from accord.render.workloads import members
+from accord.terms.fleet import Fleet, Vendor
+from accord.terms.fleet_plan import FleetPlan
+from accord.terms.gang import Scope
+
+_QUEUE: Pairs = (("kueue.x-k8s.io/queue-name", "default"),)
+# Kueue makes a label of the LeaderWorkerSet's name and an ending (its page on LeaderWorkerSets).
+_LONGEST_NAME = 39
+_EITHER = (
+    "Kueue counts either claimed devices or topology, and this plan needs topology; a device plugin counts whole "
+    "devices, wherever they stand"
+)
+
+
+def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
+    """The manifests of `plan`."""
+    by_topology, claims = _by_topology(plan, options), judge_of(plan, fleet, options)
+
+    def dress(member: Member) -> Dress:
+        return _dress_by_topology(member) if by_topology else _dress_by_claims(member)
+
+    def judge(wish: Wish, member: Member) -> str | None:
+        if wish.aspect is Aspect.GANG:
+            return _judge_gang(plan)
+        return _judge_by_topology(wish, member) if by_topology else claims(wish)
+
+    return assemble(
+        "kueue",
+        plan,
+        fleet,
+        options,
+        dresser=dress,
+        judge=judge,
+        first=(topology("kueue.x-k8s.io/v1beta2"),) if by_topology else (),
+        needs=_needs(plan, fleet, options, by_topology=by_topology),
+    )
+
+
+def _by_topology(plan: FleetPlan, options: Options) -> bool:
+    return not (options.pinned and plan.seats) and any(_is_one_group(near) for near in nears(plan))
+
+
+def _is_one_group(near: Near) -> bool:
+    """Kueue keeps one replica on several nodes below a switch, nothing larger and nothing smaller."""
+    return len(near.pools) == 1 and near.pools[0].nodes > 1 and near.pools[0].replicas == 1
+
+
+def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options, *, by_topology: bool) -> tuple[str, ...]:
+    queue = f"Kueue 0.19 with a LocalQueue default in namespace {options.namespace}"
+    what = (
+        f"a ResourceFlavor of that queue with topologyName {TOPOLOGY}"
+        if by_topology
+        else "deviceClassMappings in Kueue's configuration for the device classes below"
+    )
+    sets = [members(plan, pool, fleet, options)[0][0].workload for pool in plan.pools if pool.nodes > 1]
+    gate = "Kueue's feature gate WorkloadIdentifierAnnotations for the long name"
+    long = [f"{gate} {name}" for name in sets if len(name) > _LONGEST_NAME]
+    return (queue, what, *long)
+
+
+def _dress_by_claims(member: Member) -> Dress:
+    claims = claim_devices(member)
+    return replace(claims, owner_labels=claims.owner_labels + _QUEUE)
+
+
+def _dress_by_topology(member: Member) -> Dress:
+    annotations: Pairs = ()
+    for near in nears(member.plan):
+        if _is_one_group(near) and near.pools[0].name == member.pool.name and not annotations:
+            how = "required" if near.required else "preferred"
+            annotations = (
+                (f"kueue.x-k8s.io/podset-{how}-topology", TOPOLOGY_KEYS[near.scope]),
+                # Leader and workers are two sets of pods, which stand below one switch only as one group.
+                ("kueue.x-k8s.io/podset-group-name", "replica"),
+            )
+    return Dress(limits=whole_devices(member), annotations=annotations, owner_labels=_QUEUE)
+
+
+def _judge_gang(plan: FleetPlan) -> str | None:
+    alone = len(plan.pools) == 1 and plan.pools[0].replicas == 1
+    return None if alone else "Kueue admits each pod of a Deployment and each group of a LeaderWorkerSet by itself"
+
+
+def _judge_by_topology(wish: Wish, member: Member) -> str | None:
+    match wish.aspect:
+        case Aspect.KIND:
+            told = member.vendor is Vendor.CPU or kind_label(member) is not None
+            return None if told else "a device plugin counts devices of any kind, and no label of the nodes tells them"
+        case Aspect.CARDS:
+            known = member.vendor is Vendor.CPU or plugin_name(member)
+            return None if known else f"no device plugin is known for {member.vendor or 'unknown'} devices"
+        case Aspect.CODECS:
+            return None  # they come with the whole device
+        case Aspect.MEMORY | Aspect.COMPUTE | Aspect.NIC | Aspect.NIC_RATE | Aspect.NIC_WITHIN:
+            return _EITHER
+        case Aspect.PIN_DEVICE | Aspect.PIN_NIC:
+            return _EITHER
+        case Aspect.WITHIN if wish.scope not in (Scope.HOST, Scope.LEAF, Scope.SPINE):
+            return _EITHER
+        case Aspect.APART if wish.scope is Scope.CARD:
+            return None  # each takes a whole device
+        case _:
+            return judge_common(wish)
