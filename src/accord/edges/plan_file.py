@@ -6,19 +6,18 @@ figure; a plan that a person edited is checked like any other input.
 
 import math
 import os
-import re
 from pathlib import Path
 
 import msgspec
 import yaml
 
-from accord.edges.fields import Fields, at, shown
-from accord.edges.yaml_tree import Items, Leaf, Limits, Scalar, Table, Tree, read_file, read_text
+from accord.edges.fields import Fields, shown
+from accord.edges.typed_tree import typed
+from accord.edges.yaml_tree import Leaf, Limits, Tree, read_file, read_text
 from accord.terms.errors import BadInput, BrokenEdge
 from accord.terms.plan import Plan, StagePlan
 
 _LIMITS = Limits(text_bytes_max=1 << 20, nodes_max=20_000)
-_Plain = Scalar | list["_Plain"] | dict[str, "_Plain"]
 
 
 def dump_plan(plan: Plan) -> str:
@@ -56,42 +55,11 @@ def _plan(tree: Tree) -> Plan:
         raise BadInput(field="accord", value=shown(version or tree), problem="unknown format", fix="write `accord: 1`")
     given = fields.must("plan", lambda below, _: below)
     fields.end()
-    try:
-        plan = msgspec.convert(_plain(given), type=Plan)
-    except msgspec.ValidationError as error:
-        raise _wrong(str(error)) from error
-    _no_more(given, msgspec.to_builtins(plan), field="plan")
+    plan = typed(given, Plan, field="plan", fix="write it as `accord plan --out` does")
     for stage in plan.stages:
         _check(stage)
     _check_admission(plan)
     return plan
-
-
-def _wrong(said: str) -> BadInput:
-    """msgspec says "what - at `$.path`"."""
-    match = re.fullmatch(r"(?s)(.*?)(?: - at `(?:key in )?\$?(.*)`)?", said)
-    problem, path = (match.group(1), match.group(2) or "") if match else (said, "")
-    return BadInput(
-        field=f"plan{path}", value="as written", problem=problem, fix="write it as `accord plan --out` does"
-    )
-
-
-def _no_more(tree: Tree, known: object, *, field: str) -> None:
-    """Refuses what conversion ignored: fields that a plan doesn't have."""
-    match tree, known:
-        case Table(entries=entries), dict():
-            for key, below in entries:
-                if key not in known:
-                    fix = f"known here: {', '.join(map(str, known))}"
-                    raise BadInput(
-                        field=f"{field}.{key}", value=shown(below), problem=f"unknown field{at(below)}", fix=fix
-                    )
-                _no_more(below, known[key], field=f"{field}.{key}")
-        case Items(items=items), list() | tuple():
-            for number, (below, item) in enumerate(zip(items, known, strict=True)):
-                _no_more(below, item, field=f"{field}[{number}]")
-        case _:
-            return
 
 
 def _check(stage: StagePlan) -> None:
@@ -117,13 +85,3 @@ def _check_admission(plan: Plan) -> None:
     if not 0 <= limits.queue_s_max < math.inf:
         field = "plan.admission.queue_s_max"
         raise BadInput(field=field, value=limits.queue_s_max, problem="out of range", fix="write seconds, 0 or more")
-
-
-def _plain(tree: Tree) -> _Plain:
-    match tree:
-        case Leaf():
-            return tree.value
-        case Items():
-            return [_plain(item) for item in tree.items]
-        case Table():
-            return {key: _plain(item) for key, item in tree.entries}

@@ -10,9 +10,15 @@ import re
 # Controllers add their own endings (`-0-15`, revision hashes) to names, which count towards the 63 of a label.
 NAME_MAX = 45
 _NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?", re.ASCII)
 _LONGEST_VALUE = 63
 _HASH = 8
+
+
+def is_label(text: str) -> bool:
+    """Whether `text` is an RFC 1123 label, such as the name of a namespace."""
+    return len(text) <= _LONGEST_VALUE and _LABEL.fullmatch(text) is not None
 
 
 def label_name(*texts: str, longest: int = NAME_MAX) -> str:
