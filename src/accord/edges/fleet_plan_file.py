@@ -128,7 +128,14 @@ def _plan(tree: Tree, field: str) -> FleetPlan:
     seats = fields.read("seats", _seats, _NO_SEATS)
     objectives = fields.read("objectives", _objectives, _NO_OBJECTIVES)
     fields.end()
-    _check_figures((graph, pools, gang, seats, objectives), field=field)
+    for key, value in (
+        ("graph", graph),
+        ("pools", pools),
+        ("gang", gang),
+        ("seats", seats),
+        ("objectives", objectives),
+    ):
+        _check_figures(value, field=f"{field}.{key}")
     _check_names(pools, gang, seats, field=field)
     try:
         return FleetPlan(graph=graph, pools=pools, gang=gang, seats=seats, objectives=objectives, **pieces)
