@@ -134,7 +134,7 @@ def test_an_unknown_architecture_names_the_nearest_family_and_is_read_on_demand(
     )  # fmt: skip
     status, _, said = model(capsys, str(card))
     assert status == 2
-    assert "add --like dense" in said
+    assert "add --like llama" in said
     status, words, _ = model(capsys, str(card), "--like", "dense")
     assert status == 0
     assert "as --like says; the card's own is 'newllama'" in words

@@ -152,6 +152,30 @@ def test_the_error_names_field_value_and_fix(change, said):
     assert error.value.fix
 
 
+_SIZES = {key: value for key, value in _LLAMA.items() if key != "model_type"}
+
+
+@pytest.mark.parametrize(
+    ("card", "like"),
+    [
+        ({"model_type": "llama9", **_SIZES}, "--like llama"),
+        ({"model_type": "own", "architectures": ["Qwen3MoeForCausalLM"], **_SIZES}, "--like qwen3_moe"),
+        ({"model_type": "own", "kv_lora_rank": 512, **_SIZES}, "--like mla"),
+        ({"model_type": "own", "num_local_experts": 8, **_SIZES}, "--like moe"),
+        ({"model_type": "own", **_SIZES}, "--like dense"),
+        ({"model_type": "own", "vision_config": {}, "text_config": _SIZES}, "--like llava"),
+        ({"model_type": "gemma5", "vision_config": {}, "text_config": _SIZES}, "--like gemma4"),
+        ({"_class_name": "OwnPipeline", "transformer": {}, "vae": {}}, "--like diffusion"),
+        (_SIZES, "the card names no architecture"),
+        ({"model_type": "own"}, "`accord model --list` names the families"),
+    ],
+)
+def test_an_unknown_architecture_names_the_nearest(card, like):
+    with pytest.raises(BadInput) as error:
+        read_card(card, name="own")
+    assert like in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accord.models.card import Card, Json
+from accord.models.families.decoders.table import FAMILIES as DECODERS
 from accord.models.families.family import Family
 from accord.models.families.table import FAMILIES
 
@@ -36,10 +37,11 @@ _ALIKE = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """A family, and what makes it the nearest."""
+    """A family, what makes it the nearest, and what to write after --like."""
 
     family: Family
     why: str
+    like: str
 
 
 def nearest(card: Card, kind: str) -> Near | None:
@@ -47,12 +49,14 @@ def nearest(card: Card, kind: str) -> Near | None:
     by_type = {name: family for family in FAMILIES for name in family.model_types}
     for name in _architectures(card):
         if name in by_type:
-            return Near(family=by_type[name], why=f"`architectures` names {name}")
-    for name in difflib.get_close_matches(kind[:80], by_type, n=1, cutoff=_ALIKE):
-        return Near(family=by_type[name], why=f"it reads {name}")
+            return Near(family=by_type[name], why=f"`architectures` names {name}", like=name)
+    # A composed card is nearest to no lone decoder, however alike their names are; all pipelines' names are alike.
+    alike = [name for name, family in by_type.items() if not (_text(card) and family in DECODERS)]
+    for name in difflib.get_close_matches(kind[:80].removesuffix("Pipeline"), alike, n=1, cutoff=_ALIKE):
+        return Near(family=by_type[name], why=f"{name} is named alike", like=name)
     for keys, family in _TELLS:
         if all(key in card or key in _text(card) for key in keys):
-            return Near(family=_named(family), why=f"the card has {' and '.join(keys)}")
+            return Near(family=_named(family), why=f"the card has {' and '.join(keys)}", like=family)
     return None
 
 

@@ -67,7 +67,7 @@ def _unknown(card: Card, kind: str) -> BadInput:
     else:
         fix = (
             f"the nearest family is {near.family.name} ({near.family.words}), since {near.why}; "
-            f"if its layers are the same, add --like {near.family.name}"
+            f"if its layers are the same, add --like {near.like}"
         )
     problem = "no family knows this architecture" if kind else "the card names no architecture"
     return BadInput(field=_key(card), value=kind or "absent", problem=problem, fix=fix)
