@@ -22,7 +22,6 @@ from accord.place.score import STEP
 from accord.place.worth import Floats
 from accord.terms.gang import Bandwidth, Gang, Relation, Scope
 
-_LOST = 1e9  # of a node where the loss isn't known
 _SLACK = 1e-9
 
 
@@ -94,6 +93,8 @@ class Search:
                     wish = order[len(stack)]
                     stack.append(self._frame(wish, frame if frame.wish is wish else None))
                 elif self._finish():
+                    if not steps_more:
+                        break
                     self.work.left = min(self.work.left, steps_more)
         except Spent:
             if self.best is None:
@@ -110,11 +111,12 @@ class Search:
                     np.minimum(self.caps[wish.number], rule.most, out=self.caps[wish.number])
         self.losses: list[Floats] = []
         for wish, part in zip(self.wishes, self.gang.parts, strict=True):
-            if not self.caps[wish.number].sum() >= wish.replicas:
-                return False
             loss = self.scores.of(part)[1] * STEP
-            loss = np.where(np.isfinite(loss), loss, _LOST)
-            self.losses.append(np.where(self.caps[wish.number] > 0, loss, math.inf))
+            cap = self.caps[wish.number]
+            cap[~np.isfinite(loss)] = 0  # not even one replica fits
+            if cap.sum() < wish.replicas:
+                return False
+            self.losses.append(np.where(cap > 0, loss, math.inf))
         everywhere = enough(self.board, demand_of(self.board, self.wishes), np.zeros(wide, np.int64), 1)
         if not everywhere.all():
             return False
