@@ -61,8 +61,9 @@ class Claim:
 class Dress:
     """What a target adds. All of it is of one pod; `limits` are the container's resources, requests and limits alike.
 
-    `owner_labels` and `owner_annotations` go on the Deployment or LeaderWorkerSet itself. `documents` stand before
-    the workload; a document that several pods bring is written once.
+    `node_labels` are those that its node must have. `owner_labels` and `owner_annotations` go on the Deployment or
+    LeaderWorkerSet itself. `documents` stand before the workload; a document that several pods bring is written once.
+    `tolerations` are keys of taints that keep other pods off nodes with devices.
     """
 
     limits: Pairs = ()
@@ -71,6 +72,8 @@ class Dress:
     owner_labels: Pairs = ()
     owner_annotations: Pairs = ()
     environment: Pairs = ()
+    node_labels: Pairs = ()
+    tolerations: tuple[str, ...] = ()
     scheduler: str | None = None
     runtime_class: str | None = None
     claims: tuple[Claim, ...] = ()

@@ -22,7 +22,7 @@ from accord.render.kubernetes_drivers import (
     one_of,
 )
 from accord.render.names import label_name
-from accord.render.pods import byte_quantity, labels
+from accord.render.pods import byte_quantity, labels, plan_labels
 from accord.render.wishes import ports, uuids
 from accord.render.workloads import members
 from accord.render.yaml_text import Document, Value
@@ -73,7 +73,19 @@ def claim_devices(member: Member) -> Dress:
         "spec": {"spec": {"devices": _whole_claim(requests, own.constraints(member))}},
     }
     claim = Claim(name="claim", template=member.name)
-    return Dress(limits=_counted(member), claims=(claim,), documents=(*_classes([member]), document))
+    return Dress(
+        limits=_counted(member),
+        claims=(claim,),
+        documents=(*_classes([member]), document),
+        tolerations=_tolerations(member),
+    )
+
+
+def _tolerations(member: Member) -> tuple[str, ...]:
+    """Kubernetes tolerates taints by itself only for devices that are counted, not for claimed ones."""
+    need = member.part.need
+    taint = slice_of_member(member).driver.taint if (need.cards or need.share) and member.vendor in WHOLE else None
+    return (taint,) if taint else ()
 
 
 def _one_card(member: Member, mates: tuple[str, ...]) -> Dress:
@@ -96,14 +108,14 @@ def _one_card(member: Member, mates: tuple[str, ...]) -> Dress:
     document: Document = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": claim_name, "namespace": member.options.namespace},
+        "metadata": {"name": claim_name, "namespace": member.options.namespace, "labels": plan_labels(member)},
         "spec": {"devices": _whole_claim(requests, constraints)},
     }
     mine = asked[mates.index(member.part.name)]
     used = [one for one in (mine.devices, mine.nic) if any(request["name"] == one for request in requests)]
     used = used if mine.devices in used else [asked[0].devices, *used]
     claim = Claim(name="claim", shared=claim_name, requests=tuple(used))
-    return Dress(claims=(claim,), documents=(*_classes(several), document))
+    return Dress(claims=(claim,), documents=(*_classes(several), document), tolerations=_tolerations(member))
 
 
 def _mate(member: Member, part: str) -> Member:

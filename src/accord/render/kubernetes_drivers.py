@@ -24,7 +24,7 @@ class Driver:
     `whole` narrows devices to whole ones. `uuid` is the attribute that names a device, `slice_of` the one of a
     partition that names its device, `profile` the one that names its template. `shares`: devices may be given to
     several claims, each with a part of their capacities `memory` and `cores` (hundredths). `ships_class`: the class
-    comes with the driver.
+    comes with the driver. `taint` keeps other pods off its nodes where an operator sets it.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Driver:
     ships_class: bool = True
     pcie_root: bool = True
     numa: bool = False
+    taint: str | None = None
 
 
 # kubernetes-sigs/dra-driver-nvidia-gpu: cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go, its chart's device classes.
@@ -52,8 +53,9 @@ WHOLE: Mapping[Vendor, Driver] = {
         slice_of="parentUUID",
         profile="profile",
         numa=True,
+        taint="nvidia.com/gpu",
     ),
-    Vendor.AMD: Driver(name="gpu.amd.com", device_class="gpu.amd.com", whole="amdgpu"),
+    Vendor.AMD: Driver(name="gpu.amd.com", device_class="gpu.amd.com", whole="amdgpu", taint="amd.com/gpu"),
     Vendor.ASCEND: Driver(
         name="ascend.project-hami.io",
         device_class="accord-ascend",
@@ -70,6 +72,7 @@ FRACTIONS: Mapping[Vendor, Driver] = {
         device_class="hami-core-gpu.project-hami.io",
         uuid="uuid",
         shares=True,
+        taint="nvidia.com/gpu",
     ),
     Vendor.ASCEND: WHOLE[Vendor.ASCEND],
 }
@@ -106,8 +109,11 @@ def of_kind(driver: Driver, kind: DeviceKind) -> list[str]:
 
 
 def of_memory(driver: Driver, kind: DeviceKind) -> list[str]:
-    """Selects whole devices with the kind's memory, to a tenth; nothing where it isn't known."""
-    if kind.memory_bytes is None:
+    """Selects whole devices with the kind's memory, to a tenth; nothing where it isn't known.
+
+    Ascend's model says the memory, and its driver publishes that only in one of its modes.
+    """
+    if kind.memory_bytes is None or kind.vendor is Vendor.ASCEND:
         return []
     mib = kind.memory_bytes.value / (1 << 20)
     memory = f"device.capacity[{literal(driver.name)}].memory"
@@ -124,8 +130,3 @@ def model_word(kind: str) -> str:
 def one_of(driver: str, name: str, texts: Iterable[str]) -> str:
     """Selects devices whose attribute is one of `texts`."""
     return f"{attribute(driver, name)} in [{', '.join(literal(text) for text in texts)}]"
-
-
-def at_least(driver: str, capacity: str, quantity: str) -> str:
-    """Selects devices with so much of a capacity."""
-    return f"device.capacity[{literal(driver)}].{capacity}.compareTo(quantity({literal(quantity)})) >= 0"

@@ -49,7 +49,12 @@ def pod_template(member: Member, dress: Dress, launch: Launch, *, marks: Documen
 
 def labels(member: Member) -> dict[str, Value]:
     """The labels of everything that belongs to a pool."""
-    return {**selector(member), "app.kubernetes.io/managed-by": "accord", STAGE: label_value(member.pool.stage)}
+    return {**selector(member), **plan_labels(member), STAGE: label_value(member.pool.stage)}
+
+
+def plan_labels(member: Member) -> dict[str, Value]:
+    """The labels of what belongs to several pools of a plan."""
+    return {INSTANCE: label_value(member.plan.name), "app.kubernetes.io/managed-by": "accord"}
 
 
 def selector(member: Member) -> dict[str, Value]:
@@ -79,6 +84,9 @@ def _pod(member: Member, dress: Dress, launch: Launch) -> Document:
     optional: dict[str, Value] = {
         "affinity": affinity_terms or None,
         "topologySpreadConstraints": spread_terms or None,
+        "nodeSelector": dict(dress.node_labels) or None,
+        "tolerations": [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in dress.tolerations]
+        or None,
         "schedulerName": dress.scheduler,
         "runtimeClassName": dress.runtime_class,
         "resourceClaims": [_claim(one) for one in dress.claims] or None,

@@ -203,12 +203,17 @@ def uuids(seats: tuple[Seat, ...], fleet: Fleet | None) -> tuple[str, ...] | Non
 
 
 def ports(seats: tuple[Seat, ...], fleet: Fleet | None) -> tuple[str, ...] | None:
-    """The names of the network ports of these seats; None if the fleet doesn't know one of them."""
+    """The names of the network ports of these seats; None if the fleet doesn't know one of them.
+
+    A fleet that was written by hand, without UUIDs, has made-up names for ports, too.
+    """
     nodes = {node.name: node for node in fleet.nodes} if fleet else {}
     found = []
-    for seat in seats:
-        nics = nodes[seat.node].nics if seat.node in nodes else ()
-        found += [nics[seat.nic].name if seat.nic < len(nics) else None] if seat.nic is not None else []
+    for seat in (seat for seat in seats if seat.nic is not None):
+        node = nodes.get(seat.node)
+        real = node is not None and all(device.uuid for device in node.devices)
+        nic = node.nics[seat.nic] if node and real and seat.nic is not None and seat.nic < len(node.nics) else None
+        found.append(nic.name if nic else None)
     return tuple(one for one in found if one) if found and all(found) else None
 
 
