@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from accord.render.common import judge_common
 from accord.render.dress import Dresser, Member
+from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.rendered import File, Options, Rendered
-from accord.render.wishes import Judge, Wish, lost
+from accord.render.wishes import Aspect, Judge, Wish, lost, uuids
 from accord.render.workloads import members, workloads
 from accord.render.yaml_text import Document, comment, yaml_text
 from accord.terms.fleet import Fleet
@@ -46,7 +47,19 @@ def _judge_of(pods: list[Member], judge: PodJudge) -> Judge:
     by_part = {member.part.name: member for member in reversed(pods)}
 
     def judge_wish(wish: Wish) -> str | None:
-        member = by_part.get(wish.parts[0]) if wish.parts else None
-        return judge_common(wish) if member is None else judge(wish, member)
+        bound = [by_part[name] for name in wish.parts if name in by_part]
+        if not bound:
+            return judge_common(wish)
+        return None if all(_is_pinned(wish, member, judge) for member in bound) else judge(wish, bound[0])
 
     return judge_wish
+
+
+def _is_pinned(wish: Wish, member: Member, judge: PodJudge) -> bool:
+    """Whether the wish holds because the nodes, or the devices too, are those that Accord chose with it in mind."""
+    if not member.seats or wish.aspect not in (Aspect.TOGETHER, Aspect.APART, Aspect.WITHIN):
+        return False
+    if wish.aspect is not Aspect.WITHIN and wish.scope in TOPOLOGY_KEYS:
+        return True
+    pin = Wish(aspect=Aspect.PIN_DEVICE, what="", parts=wish.parts, vendors=wish.vendors)
+    return uuids(member.seats, member.fleet) is not None and judge(pin, member) is None

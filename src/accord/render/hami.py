@@ -11,6 +11,7 @@ from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
 from accord.render.hami_ask import Asked, ask
 from accord.render.hami_names import Names, names_of
+from accord.render.relations import kind_label
 from accord.render.rendered import Options, Rendered
 from accord.render.wishes import Aspect, Wish, uuids
 from accord.terms.fleet import Fleet, Vendor
@@ -137,7 +138,7 @@ def _judge_kind(member: Member, names: Names) -> str | None:
     kinds = member.fleet.kinds if member.fleet else ()
     others = [one.name for one in kinds if one.name != member.pool.kind and names_of(one) is names]
     model = model_word(member.pool.kind)
-    if not others:
+    if not others or kind_label(member) is not None:
         return None
     if names.type_key is None or model is None:
         return f"HAMi's names for {names.vendor} devices don't tell {member.pool.kind} from {others[0]}"
@@ -152,7 +153,7 @@ def _judge_within(wish: Wish, member: Member) -> str | None:
         case Scope.LINK_GROUP:
             return "HAMi's topology-aware policy prefers linked devices, it doesn't require them"
         case Scope.PCIE_ROOT | Scope.PCIE_SWITCH:
-            return "HAMi knows NUMA nodes and links, no PCIe roots or switches"
+            return "HAMi knows NUMA nodes and links, no PCIe; NVIDIA devices are kept on one NUMA node, which is wider"
         case _:
             return judge_common(wish)
 

@@ -11,8 +11,8 @@ from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
 from accord.render.gangs import Near, group_name, nears, pods_of, task_name
 from accord.render.hami_ask import mib
-from accord.render.plugin_names import WHOLE_ONLY, plugin_name, whole_devices
-from accord.render.relations import TOPOLOGY_KEYS, kind_label
+from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind, whole_devices
+from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.rendered import Options, Rendered
 from accord.render.switches import TOPOLOGY, topology
 from accord.render.wishes import Aspect, Wish
@@ -135,11 +135,9 @@ def judge(wish: Wish, member: Member) -> str | None:
     need, nvidia = member.part.need, member.vendor is Vendor.NVIDIA
     match wish.aspect:
         case Aspect.KIND:
-            told = member.vendor is Vendor.CPU or kind_label(member) is not None
-            return None if told else "a device plugin counts devices of any kind, and no label of the nodes tells them"
+            return judge_plugin_kind(member)
         case Aspect.CARDS:
-            known = member.vendor is Vendor.CPU or plugin_name(member)
-            return None if known else f"no device plugin is known for {member.vendor or 'unknown'} devices"
+            return judge_plugin_cards(member)
         case Aspect.MEMORY:
             return None if nvidia else WHOLE_ONLY
         case Aspect.COMPUTE:

@@ -22,7 +22,15 @@ from accord.terms.gang import Scope
 SCHEDULER = "koord-scheduler"
 _PORT = 100  # hundredths of a port: a whole one
 # The vendors that its node agent reports (apis/extension/device_share.go), besides those of its own resource names.
-_REPORTED = (Vendor.NVIDIA, Vendor.ASCEND, Vendor.CAMBRICON, Vendor.METAX, Vendor.KUNLUNXIN)
+_REPORTED = {
+    Vendor.NVIDIA: "nvidia",
+    Vendor.ASCEND: "huawei",
+    Vendor.CAMBRICON: "cambricon",
+    Vendor.METAX: "metax",
+    Vendor.KUNLUNXIN: "baidu",
+}
+# Its resources count devices of any vendor.
+_VENDOR_LABEL = "node.koordinator.sh/gpu-vendor"
 _OWN_NAMES = {Vendor.AMD: "amd.com/gpu", Vendor.HYGON: "dcu.com/gpu"}
 _SHARED = (Vendor.NVIDIA, Vendor.ASCEND)
 _PCIE = (Scope.PCIE_ROOT, Scope.PCIE_SWITCH)
@@ -37,11 +45,13 @@ def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
 def dress(member: Member) -> Dress:
     """Koordinator's scheduler, gang, devices and ports for these pods."""
     # Without isolation a share of an NVIDIA device binds nobody.
+    vendor = _REPORTED.get(member.vendor) if member.vendor else None
     isolated = member.vendor is Vendor.NVIDIA and member.part.need.share
     return Dress(
         limits=_devices(member) + _ports(member),
         labels=(("koordinator.sh/gpu-isolation-provider", "HAMi-core"),) if isolated else (),
         annotations=_gang(member) + _topology(member),
+        node_labels=((_VENDOR_LABEL, vendor),) if takes_devices(member) and vendor else (),
         scheduler=SCHEDULER,
     )
 
@@ -122,11 +132,14 @@ def _json(value: object) -> str:
 
 
 def _notes(member: Member) -> tuple[str, ...]:
-    if member.vendor is not Vendor.ASCEND or not member.part.need.share:
-        return ()
-    own = f"{member.part.name}: the template must stand with these amounts among Koordinator's GPU shared templates"
-    asked = hami.asked_of(member)
-    return (*hami.notes(member), own) if asked and asked.template else hami.notes(member)
+    found: tuple[str, ...] = ()
+    if member.vendor is Vendor.ASCEND and member.part.need.share:
+        asked = hami.asked_of(member)
+        own = f"{member.part.name}: the template must stand with these amounts among Koordinator's GPU shared templates"
+        found = (*hami.notes(member), own) if asked and asked.template else hami.notes(member)
+    if _talks(member) and member.part.need.cards > 1:
+        found += (f"{member.part.name}: a port is taken for each PCIe switch of its devices that has one",)
+    return found
 
 
 def judge(wish: Wish, member: Member) -> str | None:
@@ -134,8 +147,7 @@ def judge(wish: Wish, member: Member) -> str | None:
     need = member.part.need
     match wish.aspect:
         case Aspect.KIND:
-            told = member.vendor is Vendor.CPU or kind_label(member) is not None
-            return None if told else "its resource names hold no model, and no label of the nodes tells these devices"
+            return _judge_kind(member)
         case Aspect.CARDS:
             return _judge_cards(member)
         case Aspect.MEMORY | Aspect.COMPUTE:
@@ -158,6 +170,15 @@ def judge(wish: Wish, member: Member) -> str | None:
             return "Koordinator chooses devices by their labels, and they have none that name one"
         case _:
             return judge_common(wish)
+
+
+def _judge_kind(member: Member) -> str | None:
+    """The vendor is told by a label of the nodes or by the resource's name, the model by neither."""
+    kinds = member.fleet.kinds if member.fleet else ()
+    alike = next((one.name for one in kinds if one.vendor is member.vendor and one.name != member.pool.kind), None)
+    if alike is None or member.vendor is Vendor.CPU or kind_label(member) is not None:
+        return None
+    return f"nothing tells {member.pool.kind} from {alike}: Koordinator's label for models is a driver's own text"
 
 
 def _judge_cards(member: Member) -> str | None:

@@ -1,7 +1,8 @@
 """The target `kueue`: quota and admission by Kueue, and its topology-aware scheduling where a replica needs it.
 
-In: a `FleetPlan`. Out: one file. Invariant: a plan uses either resource claims or topology-aware scheduling: Kueue 0.19
-doesn't count claimed devices by topology (its page on dynamic resource allocation, under "Limitations").
+In: a `FleetPlan`. Out: one file. Invariant: a plan uses either resource claims or topology-aware scheduling, since
+Kueue 0.19 doesn't count claimed devices by topology (its page on dynamic resource allocation, "Limitations"); claims,
+where whole devices by themselves don't say all that the plan wants.
 """
 
 from dataclasses import replace
@@ -12,23 +13,20 @@ from accord.render.dress import Dress, Member, Pairs
 from accord.render.gangs import Near, nears
 from accord.render.kubernetes_claims import claim_devices
 from accord.render.kubernetes_judge import judge_of
-from accord.render.plugin_names import plugin_name, whole_devices
-from accord.render.relations import TOPOLOGY_KEYS, kind_label
+from accord.render.plugin_names import judge_plugin_cards, judge_plugin_kind, whole_devices
+from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.rendered import Options, Rendered
 from accord.render.switches import TOPOLOGY, topology
 from accord.render.wishes import Aspect, Wish
 from accord.render.workloads import members
-from accord.terms.fleet import Fleet, Vendor
+from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import FleetPlan
 from accord.terms.gang import Scope
 
 _QUEUE: Pairs = (("kueue.x-k8s.io/queue-name", "default"),)
 # Kueue makes a label of the LeaderWorkerSet's name and an ending (its page on LeaderWorkerSets).
 _LONGEST_NAME = 39
-_EITHER = (
-    "Kueue counts either claimed devices or topology, and this plan needs topology; a device plugin counts whole "
-    "devices, wherever they stand"
-)
+_INSIDE = (Scope.LINK_GROUP, Scope.PCIE_SWITCH, Scope.PCIE_ROOT, Scope.NUMA)
 
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
@@ -51,12 +49,22 @@ def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
         dresser=dress,
         judge=judge,
         first=(topology("kueue.x-k8s.io/v1beta2"),) if by_topology else (),
+        noter=_notes_by_topology if by_topology else _notes_by_claims,
         needs=_needs(plan, fleet, options, by_topology=by_topology),
     )
 
 
 def _by_topology(plan: FleetPlan, options: Options) -> bool:
-    return not (options.pinned and plan.seats) and any(_is_one_group(near) for near in nears(plan))
+    kept = options.pinned and bool(plan.seats)
+    return not kept and not _wants_claims(plan) and any(_is_one_group(near) for near in nears(plan))
+
+
+def _wants_claims(plan: FleetPlan) -> bool:
+    """Whether the plan asks for what a device plugin can't give: fractions, ports, devices near each other."""
+    parts = plan.gang.parts
+    return any(part.need.share or part.need.nic_bytes_per_s or part.nic_within for part in parts) or any(
+        part.need.cards > 1 and part.within in _INSIDE for part in parts
+    )
 
 
 def _is_one_group(near: Near) -> bool:
@@ -95,6 +103,22 @@ def _dress_by_topology(member: Member) -> Dress:
     return Dress(limits=whole_devices(member), annotations=annotations, owner_labels=_QUEUE)
 
 
+def _notes_by_claims(member: Member) -> tuple[str, ...]:
+    parts = {pool.part for near in nears(member.plan) for pool in near.pools}
+    if member.seats or member.part.name not in parts:
+        return ()
+    affinity = f"{member.part.name}: its pods' affinity keeps the switch"
+    return (f"{affinity}; Kueue doesn't count claimed devices by topology, and may admit pods that then wait",)
+
+
+def _notes_by_topology(member: Member) -> tuple[str, ...]:
+    parts = {pool.part for near in nears(member.plan) if not _is_one_group(near) for pool in near.pools}
+    if member.part.name not in parts:
+        return ()
+    affinity = "its pods' affinity keeps it near the others, and they wait where both can't be had"
+    return (f"{member.part.name}: Kueue chooses nodes for each replica by itself; {affinity}",)
+
+
 def _judge_gang(plan: FleetPlan) -> str | None:
     alone = len(plan.pools) == 1 and plan.pools[0].replicas == 1
     return None if alone else "Kueue admits each pod of a Deployment and each group of a LeaderWorkerSet by itself"
@@ -103,19 +127,11 @@ def _judge_gang(plan: FleetPlan) -> str | None:
 def _judge_by_topology(wish: Wish, member: Member) -> str | None:
     match wish.aspect:
         case Aspect.KIND:
-            told = member.vendor is Vendor.CPU or kind_label(member) is not None
-            return None if told else "a device plugin counts devices of any kind, and no label of the nodes tells them"
+            return judge_plugin_kind(member)
         case Aspect.CARDS:
-            known = member.vendor is Vendor.CPU or plugin_name(member)
-            return None if known else f"no device plugin is known for {member.vendor or 'unknown'} devices"
+            return judge_plugin_cards(member)
         case Aspect.CODECS:
             return None  # they come with the whole device
-        case Aspect.MEMORY | Aspect.COMPUTE | Aspect.NIC | Aspect.NIC_RATE | Aspect.NIC_WITHIN:
-            return _EITHER
-        case Aspect.PIN_DEVICE | Aspect.PIN_NIC:
-            return _EITHER
-        case Aspect.WITHIN if wish.scope not in (Scope.HOST, Scope.LEAF, Scope.SPINE):
-            return _EITHER
         case Aspect.APART if wish.scope is Scope.CARD:
             return None  # each takes a whole device
         case _:

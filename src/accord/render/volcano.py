@@ -10,7 +10,7 @@ from accord.render.dress import Dress, Member, Pairs
 from accord.render.gangs import Near, all_pods, group_name, nears, pods_of, takes_devices, task_name
 from accord.render.hami_ask import memory_of, mib, percent
 from accord.render.names import label_value
-from accord.render.plugin_names import WHOLE_ONLY, plugin_name, whole_devices
+from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind, whole_devices
 from accord.render.relations import COMPONENT, INSTANCE, kind_label
 from accord.render.rendered import Options, Rendered
 from accord.render.switches import TIERS, has_switches, hyper_nodes
@@ -18,7 +18,7 @@ from accord.render.wishes import Aspect, Wish, kind_of, uuids
 from accord.render.yaml_text import Document, Value
 from accord.terms.fleet import Fleet, Vendor
 from accord.terms.fleet_plan import FleetPlan, Pool
-from accord.terms.gang import Apart, Scope
+from accord.terms.gang import Apart, Bandwidth, Scope
 
 SCHEDULER = "volcano"
 _LWS_KEYS = ("leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index")
@@ -59,7 +59,9 @@ def _is_virtual(member: Member) -> bool:
         return False
     kinds = {pool.part: kind_of(pool.kind, member.fleet) for pool in member.plan.pools}
     shared = (kinds.get(part.name) for part in member.plan.gang.parts if part.need.share)
-    return bool(member.seats) or any(kind is not None and kind.vendor is Vendor.NVIDIA for kind in shared)
+    return uuids(member.seats, member.fleet) is not None or any(
+        kind is not None and kind.vendor is Vendor.NVIDIA for kind in shared
+    )
 
 
 def _virtual(member: Member) -> tuple[Pairs, Pairs]:
@@ -70,7 +72,7 @@ def _virtual(member: Member) -> tuple[Pairs, Pairs]:
         memory = memory_of(need, kind)
         limits += (("volcano.sh/vgpu-memory", str(mib(memory))),) if memory else ()
         limits += (("volcano.sh/vgpu-cores", str(percent(need.share))),)
-    if any(_by_card(one, member.part.name) for one in member.plan.gang.relations):
+    if _alone(member):
         annotations += (("volcano.sh/vgpu-podgroup-policy", "spread"),)
     model, chosen = hami.model_word(member.pool.kind), uuids(member.seats, member.fleet)
     annotations += (("nvidia.com/use-gputype", model),) if model else ()
@@ -78,8 +80,11 @@ def _virtual(member: Member) -> tuple[Pairs, Pairs]:
     return limits, annotations
 
 
-def _by_card(relation: object, part: str) -> bool:
-    return isinstance(relation, Apart) and relation.scope is Scope.CARD and part in relation.parts
+def _alone(member: Member) -> bool:
+    """Whether the pods share a card with no other pod of the plan: what Volcano's policy does."""
+    on_card = [one for one in member.plan.gang.relations if not isinstance(one, Bandwidth) and one.scope is Scope.CARD]
+    mine = [one for one in on_card if member.part.name in one.parts]
+    return bool(mine) and all(isinstance(one, Apart) and one.most == 1 for one in mine)
 
 
 def _notes(member: Member) -> tuple[str, ...]:
@@ -147,11 +152,7 @@ def _policies(plan: FleetPlan, near: tuple[Near, ...]) -> list[Value]:
 
 
 def _topology(near: Near) -> Document:
-    return (
-        {"mode": "hard", "highestTierAllowed": TIERS[near.scope]}
-        if near.required
-        else {"mode": "soft", "highestTierAllowed": TIERS[near.scope]}
-    )
+    return {"mode": "hard" if near.required else "soft", "highestTierAllowed": TIERS[near.scope]}
 
 
 def _selector(plan: FleetPlan, pools: tuple[Pool, ...]) -> Document:
@@ -170,8 +171,7 @@ def judge(wish: Wish, member: Member) -> str | None:
         case Aspect.KIND:
             return _judge_kind(wish, member)
         case Aspect.CARDS:
-            known = member.vendor is Vendor.CPU or plugin_name(member)
-            return None if known else f"no device plugin is known for {member.vendor or 'unknown'} devices"
+            return judge_plugin_cards(member)
         case Aspect.MEMORY | Aspect.COMPUTE:
             return None if virtual or (ascend and hami.names_of_member(member)) else WHOLE_ONLY
         case Aspect.CODECS:
@@ -184,8 +184,8 @@ def judge(wish: Wish, member: Member) -> str | None:
         case Aspect.TOGETHER if wish.scope is Scope.CARD:
             return "Volcano fills up cards, but can't be told which pods share one"
         case Aspect.APART if wish.scope is Scope.CARD:
-            alone = need.cards or (virtual and wish.most == 1)
-            return None if alone else "Volcano keeps pods of one group off a card for NVIDIA alone, one pod a card"
+            alone = need.cards or (virtual and _alone(member))
+            return None if alone else "Volcano keeps a pod off the cards of all others of its group, or of none"
         case Aspect.GANG:
             return None
         case Aspect.PIN_DEVICE:
@@ -195,11 +195,10 @@ def judge(wish: Wish, member: Member) -> str | None:
 
 
 def _judge_kind(wish: Wish, member: Member) -> str | None:
-    if member.vendor is Vendor.CPU or kind_label(member) is not None:
+    if kind_label(member) is not None:
         return None
-    if _is_virtual(member) or (member.vendor is Vendor.ASCEND and hami.names_of_member(member)):
-        return hami.judge(wish, member)
-    return "a device plugin counts devices of any kind, and no label of the nodes tells them"
+    named = _is_virtual(member) or (member.vendor is Vendor.ASCEND and hami.names_of_member(member))
+    return hami.judge(wish, member) if named else judge_plugin_kind(member)
 
 
 def _judge_pin(wish: Wish, member: Member) -> str | None:
