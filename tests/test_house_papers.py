@@ -28,6 +28,9 @@ FORBIDDEN = {
     "a promise instead of work": r"\b(?:TOD[O]|FIXM[E]|XX[X])\b",
 }
 
+# The extras that a user may ask for.
+SHIPPED = tuple(extra for extra in PYPROJECT["project"]["optional-dependencies"] if extra != "dev")
+
 # Used by a command or by the suite as a plugin, never imported.
 NOT_IMPORTED = {
     "pytest-timeout",
@@ -65,7 +68,7 @@ def _imported(*folders: str) -> set[str]:
 
 def test_every_dependency_gives_its_reason_and_its_floor() -> None:
     lines = (ROOT / "pyproject.toml").read_text().splitlines()
-    for requirement in [item for extra in (None, "embedded", "llamacpp", "dev") for item in _requirements(extra)]:
+    for requirement in [item for extra in (None, *SHIPPED, "dev") for item in _requirements(extra)]:
         line = next(line for line in lines if f'"{requirement}"' in line)
         _, _, reason = line.partition(" # ")
         assert len(reason.split()) >= 2, f"pyproject.toml: {requirement}: say in a comment what it is for"
@@ -75,7 +78,7 @@ def test_every_dependency_gives_its_reason_and_its_floor() -> None:
 
 
 def test_what_the_source_imports_is_declared_and_what_is_declared_is_used() -> None:
-    shipped = {_distribution(item) for extra in (None, "embedded", "llamacpp") for item in _requirements(extra)}
+    shipped = {_distribution(item) for extra in (None, *SHIPPED) for item in _requirements(extra)}
     tools = {_distribution(item) for item in _requirements("dev")} - NOT_IMPORTED - {"accord-ai"}
     assert not sorted(_imported("src") - shipped), "the source imports these: declare them in pyproject.toml"
     assert not sorted(shipped - _imported("src") - {"pip"}), "declared and never imported by the source: delete them"
