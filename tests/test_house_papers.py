@@ -38,6 +38,7 @@ NOT_IMPORTED = {
     "ruff",
     "mypy",
     "types-pyyaml",
+    "types-jsonschema",
     "import-linter",
     "aiconfigurator-core",
 }

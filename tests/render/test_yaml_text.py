@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accord.render.names import label_name, label_value
-from accord.render.yaml_text import Value, comment, yaml_text
+from accord.render.yaml_text import Document, Value, comment, yaml_text
 
 HOSTILE = (
     "; rm -rf /", "$(reboot)", "`id`", "!!python/object/apply:os.system ['id']", "*a", "&a x", "a: b", "- x", "# x",
@@ -46,7 +46,12 @@ def test_words_that_some_reader_takes_for_something_else_are_quoted(word: str) -
 
 
 def test_keys_are_sorted_and_what_a_thing_is_comes_first() -> None:
-    document = {"spec": {"b": 1, "a": [{"value": 1, "name": "x"}]}, "metadata": {}, "kind": "K", "apiVersion": "v1"}
+    document: Document = {
+        "spec": {"b": 1, "a": [{"value": 1, "name": "x"}]},
+        "metadata": {},
+        "kind": "K",
+        "apiVersion": "v1",
+    }
     assert yaml_text([document]) == (
         "---\napiVersion: v1\nkind: K\nmetadata: {}\nspec:\n  a:\n    - name: x\n      value: 1\n  b: 1\n"
     )
