@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from accord.place.layout import Layouts
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet, Taken
 from accord.terms.gang import Scope, Seat
@@ -56,6 +57,7 @@ class Board:
         self.share_sum = np.maximum(self.share, 0).sum(axis=1)
         self.versions = np.zeros(count, np.int64)
         self.version = 0
+        self.layouts = Layouts(self.nodes, self.kinds, tuple(self.card_memory.tolist()))
         self.places: dict[Scope, Ints] = {}  # what gang_caps.py has worked out of where nodes and devices stand
         for taken in fleet.taken:
             self.take(_seat_of(taken, self))
@@ -103,6 +105,12 @@ class Board:
         if seat.nic is not None and self.nic[row, seat.nic] < seat.nic_bytes_per_s:
             return f"bandwidth of NIC {seat.nic}"
         return "NVMe" if self.nvme[row] < seat.nvme_bytes else None
+
+    def state(self, row: int) -> bytes:
+        """What one node has left, as bytes: equal where it is the same."""
+        arrays = (self.kind, self.share, self.memory, self.cpu, self.host, self.nic)
+        stacks = (self.codecs[:, row], self.templates[:, row], self.nvme[row])
+        return b"".join((*(its[row].tobytes() for its in arrays), *(its.tobytes() for its in stacks)))
 
     def states(self) -> NDArray[np.void]:
         """One value for each node, equal where the nodes have the same devices and the same left of everything."""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accord.place.board import WHOLE, Board, Ints
-from accord.place.gang_node import layout_of
 from accord.place.gang_wish import NEAR, Wish
 from accord.terms.gang import Scope
 
@@ -29,41 +28,52 @@ class Demand:
     nvme: int
 
 
-def caps(board: Board, wish: Wish) -> Ints:
-    """For each node, replicas of the wish that it could hold; each resource is looked at alone."""
-    cap = np.full(len(board.nodes), wish.replicas, np.int64)
+def caps(board: Board, wish: Wish, fits: NDArray[np.bool_]) -> Ints:
+    """For each node, replicas of the wish that it could hold; each resource is looked at alone.
+
+    `fits` says where one replica can stand but for scopes: nowhere else is looked at.
+    """
+    bound = fits.astype(np.int64)
+    if wish.replicas == 1 and not wish.scopes:
+        return bound
+    rows = np.flatnonzero(fits)
+    cap = np.full(len(rows), wish.replicas, np.int64)
     for want, left in ((wish.nvme, board.nvme), (wish.cpu, board.cpu), (wish.host, board.host)):
         if want and left.ndim == 2:
-            total = (left // want).sum(axis=1) if wish.exact else left.sum(axis=1) // want
+            total = (left[rows] // want).sum(axis=1) if wish.exact else left[rows].sum(axis=1) // want
             np.minimum(cap, total, out=cap)
         elif want:
-            np.minimum(cap, left // want, out=cap)
+            np.minimum(cap, left[rows] // want, out=cap)
     if wish.nic:
-        np.minimum(cap, (np.maximum(board.nic, 0) // wish.nic).sum(axis=1), out=cap)
+        np.minimum(cap, (np.maximum(board.nic[rows], 0) // wish.nic).sum(axis=1), out=cap)
     elif wish.wants_nic:
-        cap[~(board.nic >= 0).any(axis=1)] = 0
-    return np.minimum(cap, _by_devices(board, wish)) if wish.cards else cap
+        cap[~(board.nic[rows] >= 0).any(axis=1)] = 0
+    if wish.cards:
+        np.minimum(cap, _by_devices(board, wish, rows), out=cap)
+    bound[rows] = cap
+    return bound
 
 
-def _by_devices(board: Board, wish: Wish) -> Ints:
-    """Replicas that the devices could hold; those of one replica within the nearest of its scopes."""
-    cuts = wish.cuts
+def _by_devices(board: Board, wish: Wish, rows: Ints) -> Ints:
+    """Replicas that the devices of these rows could hold; those of one replica within the nearest of its scopes."""
+    cuts, kind = wish.cuts, board.kind[rows]
     if not any(cuts):
-        return np.zeros(len(board.nodes), np.int64)
-    per = np.where(np.array([cut is not None for cut in cuts] + [False])[board.kind], np.int64(wish.replicas), 0)
-    _bound(per, board, [cut.share if cut else 0 for cut in cuts], board.share)
-    _bound(per, board, [cut.memory if cut else 0 for cut in cuts], board.memory)
-    for row in range(len(board.codec_names)):
-        _bound(per, board, [cut.codecs[row] if cut else 0 for cut in cuts], board.codecs[row])
-    for row in range(len(board.template_names)):
-        _bound(per, board, [int(cut is not None and cut.template == row) for cut in cuts], board.templates[row])
+        return np.zeros(len(rows), np.int64)
+    per = np.where(np.array([cut is not None for cut in cuts] + [False])[kind], np.int64(wish.replicas), 0)
+    _bound(per, kind, [cut.share if cut else 0 for cut in cuts], board.share[rows])
+    _bound(per, kind, [cut.memory if cut else 0 for cut in cuts], board.memory[rows])
+    for layer in range(len(board.codec_names)):
+        _bound(per, kind, [cut.codecs[layer] if cut else 0 for cut in cuts], board.codecs[layer, rows])
+    for layer in range(len(board.template_names)):
+        cuts_one = [int(cut is not None and cut.template == layer) for cut in cuts]
+        _bound(per, kind, cuts_one, board.templates[layer, rows])
     many = {cut.devices for cut in cuts if cut}
     if many == {1}:
         total: Ints = per.sum(axis=1)
         return total
-    parts = per / np.array([cut.devices if cut else 1 for cut in cuts] + [1])[board.kind]
+    parts = per / np.array([cut.devices if cut else 1 for cut in cuts] + [1])[kind]
     if wish.scopes and len(many) == 1:
-        ids = device_places(board, wish.scopes[0])
+        ids = device_places(board, wish.scopes[0])[rows]
         wide = int(ids.max(initial=0)) + 1
         flat = ids + wide * np.arange(len(ids))[:, None]
         blocks = np.bincount(flat.ravel(), weights=parts.ravel(), minlength=wide * len(ids)).reshape(len(ids), wide)
@@ -73,10 +83,10 @@ def _by_devices(board: Board, wish: Wish) -> Ints:
     return total
 
 
-def _bound(per: Ints, board: Board, wants: list[int], left: Ints) -> None:
+def _bound(per: Ints, kind: Ints, wants: list[int], left: Ints) -> None:
     """Lowers `per` to how often what is wanted, by kind, goes into what is left."""
     if any(wants):
-        want = np.array([*wants, 0], np.int64)[board.kind]
+        want = np.array([*wants, 0], np.int64)[kind]
         np.minimum(per, np.where(want > 0, left // np.maximum(want, 1), _MANY), out=per)
 
 
@@ -86,12 +96,9 @@ def device_places(board: Board, scope: Scope) -> Ints:
     if known is None:
         known = np.zeros(board.kind.shape, np.int64)
         wide = board.kind.shape[1]
-        rows: dict[int, list[int]] = {}
         for row, node in enumerate(board.nodes):
-            key = id(node.devices)
-            if key not in rows:
-                rows[key] = [place if place >= 0 else wide - place for place in layout_of(board, row).ids[scope]]
-            known[row, : len(node.devices)] = rows[key]
+            ids = board.layouts.of(row).ids[scope]
+            known[row, : len(node.devices)] = [place if place >= 0 else wide - place for place in ids]
         board.places[scope] = known
     return known
 

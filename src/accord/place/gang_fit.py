@@ -7,8 +7,9 @@ Invariant: devices and NICs that are alike are tried once; the search is complet
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from accord.place.gang_node import Layout, Room, Spot, gap_loss, gap_milli
+from accord.place.gang_node import Room, Spot, gap_loss, gap_milli
 from accord.place.gang_wish import NEAR, Cut, Rule, Wish
+from accord.place.layout import Layout
 from accord.place.score import STEP
 from accord.place.worth import Worth
 from accord.terms.gang import Scope

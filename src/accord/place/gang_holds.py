@@ -6,7 +6,6 @@ used here, so that it can judge what the search, a solver or a person proposes.
 
 from accord.place.board import Board
 from accord.place.gang_fit import apart
-from accord.place.gang_node import layout_of
 from accord.place.gang_wish import NEAR
 from accord.terms.gang import Apart, Bandwidth, Gang, Part, Relation, Scope, Seat, Together
 
@@ -62,13 +61,13 @@ def _places(board: Board, seat: Seat, scope: Scope) -> set[tuple[object, ...]]:
         return {(name,) if name is not None else (seat.node, None)}
     if not seat.devices:
         return {(seat.node, numa) for numa, cpus in enumerate(seat.cpus_milli) if cpus or seat.host_memory_bytes[numa]}
-    ids = layout_of(board, row).ids[scope]
+    ids = board.layouts.of(row).ids[scope]
     return {(seat.node, ids[device]) if ids[device] >= 0 else (seat.node, device, None) for device in seat.devices}
 
 
 def strays(board: Board, part: Part, seat: Seat) -> Scope | None:
     """The bound of a part, `within` or `nic_within`, that its seat breaks; None if it keeps both."""
-    layout = layout_of(board, board.row[seat.node])
+    layout = board.layouts.of(board.row[seat.node])
     if part.within in NEAR and len(_places(board, seat, part.within)) > 1:
         return part.within
     if part.nic_within is None:

@@ -1,8 +1,7 @@
-"""One node while a gang is being tried on it: where its devices and NICs stand, what is left, what that is worth.
+"""One node while a gang is being tried on it: what is left there, and what that is worth.
 
-In: a `Board` and a row. Out: `Layout` (never changes) and `Room` (a working copy that seats are put into).
-Invariant: a `Room` never reaches back to the board. Ids of a scope are equal for what stands together; what is not
-known has a negative id of its own, so that it is never taken for near.
+In: a `Board` and a row. Out: `Room`, a working copy that spots are put into. Invariant: a `Room` never reaches back to
+the board.
 """
 
 import math
@@ -10,26 +9,10 @@ from dataclasses import dataclass
 
 from accord.place.board import WHOLE, Board
 from accord.place.gang_wish import Cut, Wish
+from accord.place.layout import Layout
 from accord.place.mix import Beside
 from accord.place.score import STARVED
 from accord.place.worth import Worth
-from accord.terms.fleet import Device, Nic, Node
-from accord.terms.gang import Scope
-
-_NOWHERE = -(1 << 40)  # a NIC whose place is not known stands near nothing
-_PLACES = (Scope.LINK_GROUP, Scope.PCIE_SWITCH, Scope.PCIE_ROOT, Scope.NUMA)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """Ids of devices and NICs by scope; `pair` is a device's number among its kind, halved."""
-
-    kinds: tuple[int, ...]
-    full_memory: tuple[int, ...]
-    ids: dict[Scope, tuple[int, ...]]
-    nic_ids: dict[Scope, tuple[int, ...]]
-    pair: tuple[int, ...]
-    places: tuple[tuple[int, ...], ...]  # for each device its ids, with -1 for what isn't known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,52 +27,13 @@ class Spot:
     domain: int
 
 
-def layout_of(board: Board, row: int) -> Layout:
-    """Where the devices and NICs of a node stand."""
-    node = board.nodes[row]
-    names: dict[Scope, dict[tuple[str | None, ...], int]] = {scope: {} for scope in _PLACES}
-    ids = {
-        scope: tuple(_id(names, scope, device, -1 - n) for n, device in enumerate(node.devices)) for scope in _PLACES
-    }
-    ids[Scope.CARD] = tuple(range(len(node.devices)))
-    nic_scopes = (Scope.PCIE_SWITCH, Scope.PCIE_ROOT, Scope.NUMA)
-    kinds = tuple(board.kind[row, : len(node.devices)].tolist())
-    return Layout(
-        kinds=kinds,
-        full_memory=tuple(_memory(board, device) for device in node.devices),
-        ids=ids,
-        nic_ids={scope: tuple(_id(names, scope, nic, _NOWHERE) for nic in node.nics) for scope in nic_scopes},
-        pair=tuple(kinds[:number].count(kind) // 2 for number, kind in enumerate(kinds)),
-        places=tuple(tuple(max(-1, ids[scope][n]) for scope in _PLACES) for n in range(len(node.devices))),
-    )
-
-
-def _memory(board: Board, device: Device) -> int:
-    memory = board.fleet.kind(device.kind).memory_bytes
-    return round(memory.value) if memory else 0
-
-
-def _id(names: dict[Scope, dict[tuple[str | None, ...], int]], scope: Scope, thing: Device | Nic, unknown: int) -> int:
-    if scope is Scope.NUMA:
-        return thing.numa
-    name: tuple[str | None, ...]
-    if scope is Scope.LINK_GROUP:
-        name = (thing.group,) if isinstance(thing, Device) else (None,)
-    else:
-        # The switches below two roots may have one name.
-        name = (thing.root,) if scope is Scope.PCIE_ROOT else (thing.bridge, thing.root)
-    if name[0] is None:
-        return unknown
-    return names[scope].setdefault(name, len(names[scope]))
-
-
 class Room:
     """What a node has left, as lists. Cores and memory of seats that aren't exact count in the sums alone."""
 
     __slots__ = ("codecs", "cpu", "cpu_left", "host", "host_left", "memory", "nic", "nvme", "share", "templates")
 
     def __init__(self, board: Board, row: int) -> None:
-        node: Node = board.nodes[row]
+        node = board.nodes[row]
         wide = len(node.devices)
         self.share: list[int] = board.share[row, :wide].tolist()
         self.memory: list[int] = board.memory[row, :wide].tolist()

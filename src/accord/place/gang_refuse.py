@@ -218,3 +218,4 @@ def _of_nodes(one: Board, other: Board) -> list[tuple[Ints, Ints]]:
 
 def _sum(board: Board, row: int) -> None:
     board.cpu_sum[row], board.host_sum[row] = board.cpu[row].sum(), board.host[row].sum()
+    board.share_sum[row] = np.maximum(board.share[row], 0).sum()

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from accord.place.board import Board, Ints
 from accord.place.gang_caps import caps, demand_of, dense, enough, node_places
 from accord.place.gang_fit import Setting, Spent, Work, extend, fill, near_rules
-from accord.place.gang_node import Layout, Room, Spot, layout_of, value
+from accord.place.gang_node import Room, Spot, value
 from accord.place.gang_wish import NEAR, Rule, Wish, wishes_of
 from accord.place.online import Scores
 from accord.place.score import STEP
 from accord.place.worth import Floats
 from accord.terms.gang import Bandwidth, Gang, Relation, Scope
 
-_SLACK = 1e-9
+_FIRST = 16  # rows that are picked one by one, before it pays to sort them all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Search:
                     wish = order[len(stack)]
                     stack.append(self._frame(wish, frame if frame.wish is wish else None))
                 elif self._finish():
-                    if not steps_more:
+                    if not steps_more or (self.best and self.best.loss < rest[0] + STEP):
                         break
                     self.work.left = min(self.work.left, steps_more)
         except Spent:
@@ -104,18 +104,17 @@ class Search:
     def _bounds(self) -> bool:
         """Losses, bounds and places of each part; False if they show that there is no way."""
         wide = len(self.board.nodes)
-        self.caps = [caps(self.board, wish) for wish in self.wishes]
-        for wish in self.wishes:
-            for rule in self.rules:
-                if rule.most is not None and rule.scope is Scope.HOST and wish.number in rule.parts:
-                    np.minimum(self.caps[wish.number], rule.most, out=self.caps[wish.number])
+        self.caps: list[Ints] = []
         self.losses: list[Floats] = []
         for wish, part in zip(self.wishes, self.gang.parts, strict=True):
             loss = self.scores.of(part)[1] * STEP
-            cap = self.caps[wish.number]
-            cap[~np.isfinite(loss)] = 0  # not even one replica fits
+            cap = caps(self.board, wish, np.isfinite(loss))
+            for rule in self.rules:
+                if rule.most is not None and rule.scope is Scope.HOST and wish.number in rule.parts:
+                    np.minimum(cap, rule.most, out=cap)
             if cap.sum() < wish.replicas:
                 return False
+            self.caps.append(cap)
             self.losses.append(np.where(cap > 0, loss, math.inf))
         everywhere = enough(self.board, demand_of(self.board, self.wishes), np.zeros(wide, np.int64), 1)
         if not everywhere.all():
@@ -177,12 +176,16 @@ class Search:
         first = int(ranked.argmin())
         if not np.isfinite(ranked[first]):
             return
-        yield first
+        for _ in range(_FIRST):
+            yield first
+            ranked[first] = math.inf
+            first = int(ranked.argmin())
+            if not np.isfinite(ranked[first]):
+                return
         for row in np.argsort(ranked, kind="stable").tolist():
             if not np.isfinite(ranked[row]):
                 return
-            if row != first:
-                yield row
+            yield row
 
     def _allowed(self, wish: Wish) -> NDArray[np.bool_]:
         good = np.ones(len(self.board.nodes), bool)
@@ -215,8 +218,13 @@ class Search:
 
     def _next(self, frame: _Frame, rest: float) -> bool:
         """Puts the frame's replica on its next row; False if there is none left."""
+        loss = self._loss()
         for row in frame.rows:
             untouched = row not in frame.touched
+            if self.best is not None:
+                self.work.step()
+                if untouched and loss + self.losses[frame.wish.number][row] + rest > self.best.loss - STEP:
+                    continue
             if row in frame.done or (frame.alike and untouched and self._signature(row) in frame.alike):
                 continue
             filled = self._filled(row, frame.wish)
@@ -225,7 +233,7 @@ class Search:
                 self._mark(frame)
                 continue
             self.at[row] = filled
-            if self.best is not None and self._loss() + rest >= self.best.loss - _SLACK:
+            if self.best is not None and self._loss() + rest > self.best.loss - STEP:
                 self._undo(frame)
                 continue
             return True
@@ -250,19 +258,14 @@ class Search:
 
     def _signature(self, row: int) -> tuple[object, ...]:
         """Equal for rows where a replica fares alike: what is left, what stands where, and what stands around."""
-        setting, empty = self._setting(row)
-        around = tuple(
-            int(node_places(self.board, rule.scope)[row])
-            for rule in self.rules
-            if rule.scope in (Scope.LEAF, Scope.SPINE)
-        )
-        layout = setting.layout
-        return (layout.kinds, layout.places, layout.pair, *layout.nic_ids.values(), empty.room.signature(), around)
+        wide = [rule.scope for rule in self.rules if rule.scope in (Scope.LEAF, Scope.SPINE)]
+        around = tuple(int(node_places(self.board, scope)[row]) for scope in wide)
+        return (id(self.board.layouts.of(row)), self.board.state(row), around)
 
     def _setting(self, row: int) -> tuple[Setting, _Fill]:
         known = self.settings.get(row)
         if known is None:
-            layout: Layout = layout_of(self.board, row)
+            layout = self.board.layouts.of(row)
             setting = Setting(layout=layout, worth=self.scores.worth, rules=self.near, work=self.work)
             room = Room(self.board, row)
             empty = _Fill(
@@ -317,7 +320,7 @@ class Search:
                 return False
             spots.append((row, its))
         loss = self._loss()
-        if self.best is None or loss < self.best.loss - _SLACK:
+        if self.best is None or loss <= self.best.loss - STEP:  # less than a step is no gain: names break ties
             self.best = Found(spots=tuple(spots), loss=loss)
         return True
 
