@@ -93,7 +93,7 @@ def _memory(part: Part, kind: DeviceKind, names: Names) -> tuple[Pairs | None, t
         wanted = max(wanted, math.ceil(need.share * names.memory_whole_mib) * _MIB)
     if not wanted:
         return None, (f"{part.name}: no memory is stated, so HAMi takes all of the device's",)
-    amount = math.ceil(wanted / names.unit_bytes)
+    amount = max(names.memory_least, math.ceil(wanted / names.unit_bytes))
     if names.memory_units:
         fitting = [one for one in names.memory_units if one >= amount]
         if not fitting:

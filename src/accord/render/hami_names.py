@@ -28,8 +28,9 @@ class Names:
     """The resource names of one vendor's devices, or of one chip's.
 
     `count` is None where HAMi counts a shared device by its memory and core alone; `whole` is the name for whole
-    devices where it is another. `memory_units` are the only amounts that are taken, in units of `unit_bytes`;
-    `wholes` the only counts of whole devices. `core_parts` is what a whole device has of `core`.
+    devices where it is another. `memory_units` are the only amounts that are taken, in units of `unit_bytes`, or
+    `memory_least` the smallest; `wholes` the only counts of whole devices. `core_parts` is what a whole device has of
+    `core`.
     `type_key` chooses devices by model, `uuid_key` and `uuid_key_whole` by UUID, shared ones and whole ones; None
     where HAMi reads no such annotation.
     """
@@ -41,6 +42,7 @@ class Names:
     memory: str
     unit_bytes: int = _MIB
     memory_units: tuple[int, ...] = ()
+    memory_least: int = 1
     percentage: str | None = None
     core: str | None = None
     core_parts: int = 100
@@ -188,11 +190,13 @@ NAMES: tuple[Names, ...] = (
         uuid_key_whole="mthreads.ai/use-gpuuuid",
     ),
     # `enflame.com/drs-gcu` counts the slices of a DRS profile, not devices; by memory and core HAMi finds the profile.
+    # It takes small amounts for GiB, up to twice a device's (pkg/device/enflame/device.go).
     Names(
         vendor=Vendor.ENFLAME,
         count=None,
         whole="enflame.com/gcu",
         memory="enflame.com/gcu-memory",
+        memory_least=1024,
         core="enflame.com/gcu-core",
         uuid_key="enflame.com/use-gpuuuid",
     ),
