@@ -3,18 +3,55 @@
 In: a `FleetPlan`. Out: one file of documents. Invariant: what plain Kubernetes can't express is in `lost`.
 """
 
-from accord.render.kubernetes_claims import claim_devices
-from accord.render.kubernetes_judge import judge_of
-from accord.render.rendered import File, Options, Rendered
-from accord.render.wishes import lost
-from accord.render.workloads import workloads
-from accord.render.yaml_text import yaml_text
+from accord.render.assemble import assemble
+from accord.render.dress import Member
+from accord.render.kubernetes_claims import claim_devices, slice_of_member
+from accord.render.kubernetes_drivers import WHOLE
+from accord.render.kubernetes_judge import judge_wish
+from accord.render.relations import TOPOLOGY_KEYS
+from accord.render.rendered import Options, Rendered
+from accord.render.workloads import members
 from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import FleetPlan
+from accord.terms.gang import Apart, Scope, Together
 
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     """The manifests of `plan`."""
-    text = yaml_text(workloads(plan, fleet, options, claim_devices))
-    missing = lost(plan, fleet, judge_of(plan, fleet, options), pinned=options.pinned)
-    return Rendered(files=(File(name="kubernetes.yaml", text=text),), lost=missing)
+    return assemble(
+        "kubernetes", plan, fleet, options, dresser=claim_devices, judge=judge_wish, needs=_needs(plan, fleet, options)
+    )
+
+
+def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[str, ...]:
+    """What the cluster must have, in the order in which it is installed."""
+    pools = [members(plan, pool, fleet, options)[0][0] for pool in plan.pools]
+    found = ["Kubernetes 1.34 or later (resource.k8s.io/v1)"]
+    if any(pool.nodes > 1 for pool in plan.pools):
+        found.append("the LeaderWorkerSet controller (leaderworkerset.x-k8s.io/v1)")
+    for member in pools:
+        found += _drivers(member)
+    keys = {TOPOLOGY_KEYS[scope] for scope in _scopes(plan) if scope in (Scope.LEAF, Scope.SPINE)}
+    if not options.pinned or not plan.seats:
+        found += [f"nodes labelled with {key}, such as NVIDIA's topograph does" for key in sorted(keys)]
+    if options.replicas_max is not None:
+        found.append("an adapter that serves the engines' metrics as Pods metrics")
+    return tuple(dict.fromkeys(found))
+
+
+def _drivers(member: Member) -> list[str]:
+    need, found = member.part.need, []
+    if (need.cards or need.share) and member.vendor in WHOLE:
+        claimed = slice_of_member(member)
+        found.append(f"the resource driver {claimed.driver.name}")
+        if claimed.shared:
+            found.append("the feature DRAConsumableCapacity (beta since 1.36)")
+        if claimed.template:
+            found.append("the feature DRAPartitionableDevices (beta since 1.36), or devices that are partitioned already")
+    if need.nic_bytes_per_s or member.part.nic_within:
+        found.append("the resource driver dra.net (DRANET)")
+    return found
+
+
+def _scopes(plan: FleetPlan) -> set[Scope]:
+    return {one.scope for one in plan.gang.relations if isinstance(one, Together | Apart)}

@@ -9,11 +9,7 @@ from accord.render.dress import Member
 from accord.render.kubernetes_claims import PLUGINS, card_mates, common_attribute, one_vendor, slice_of_member
 from accord.render.kubernetes_drivers import WHOLE
 from accord.render.relations import kind_label
-from accord.render.rendered import Options
-from accord.render.wishes import Aspect, Judge, Wish
-from accord.render.workloads import members
-from accord.terms.fleet import Fleet
-from accord.terms.fleet_plan import FleetPlan
+from accord.render.wishes import Aspect, Wish
 from accord.terms.gang import Scope
 
 _GANG = (
@@ -22,18 +18,8 @@ _GANG = (
 )
 
 
-def judge_of(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Judge:
-    """The judge of one plan's wishes."""
-    by_part = {pool.part: members(plan, pool, fleet, options)[0][0] for pool in plan.pools}
-
-    def judge(wish: Wish) -> str | None:
-        member = by_part.get(wish.parts[0]) if wish.parts else None
-        return judge_common(wish) if member is None else _judge(wish, member)
-
-    return judge
-
-
-def _judge(wish: Wish, member: Member) -> str | None:
+def judge_wish(wish: Wish, member: Member) -> str | None:
+    """Why plain Kubernetes can't express `wish` of these pods; None if it does."""
     claims = member.vendor in WHOLE
     match wish.aspect:
         case Aspect.KIND:
