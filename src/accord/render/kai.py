@@ -24,12 +24,14 @@ from accord.terms.gang import Scope
 SCHEDULER = "kai-scheduler"
 _QUEUE = "default-queue"
 _NEEDS = ("KAI 0.17 with its queue default-queue and, for shared devices, global.gpuSharing=true",)
+_LABELS = f"nodes labelled as in the Topology {TOPOLOGY} below, such as NVIDIA's topograph does"
 
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     """The manifests of `plan`."""
     first = _documents(plan, options)
-    return assemble("kai", plan, fleet, options, dresser=dress, judge=judge, first=first, needs=_NEEDS)
+    needs = (*_NEEDS, *((_LABELS,) if len(first) > 1 else ()))
+    return assemble("kai", plan, fleet, options, dresser=dress, judge=judge, first=first, needs=needs)
 
 
 def dress(member: Member) -> Dress:

@@ -19,11 +19,11 @@ from accord.terms.gang import Apart, Scope, Together
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     """The manifests of `plan`."""
     return assemble(
-        "kubernetes", plan, fleet, options, dresser=claim_devices, judge=judge_wish, needs=_needs(plan, fleet, options)
+        "kubernetes", plan, fleet, options, dresser=claim_devices, judge=judge_wish, needs=needs(plan, fleet, options)
     )
 
 
-def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[str, ...]:
+def needs(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[str, ...]:
     """What the cluster must have, in the order in which it is installed."""
     pools = [members(plan, pool, fleet, options)[0][0] for pool in plan.pools]
     found = ["Kubernetes 1.34 or later (resource.k8s.io/v1)"]
@@ -47,7 +47,9 @@ def _drivers(member: Member) -> list[str]:
         if claimed.shared:
             found.append("the feature DRAConsumableCapacity (beta since 1.36)")
         if claimed.template:
-            found.append("the feature DRAPartitionableDevices (beta since 1.36), or devices that are partitioned already")
+            found.append(
+                "the feature DRAPartitionableDevices (beta since 1.36), or devices that are partitioned already"
+            )
     if need.nic_bytes_per_s or member.part.nic_within:
         found.append("the resource driver dra.net (DRANET)")
     return found

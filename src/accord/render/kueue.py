@@ -7,12 +7,13 @@ where whole devices by themselves don't say all that the plan wants.
 
 from dataclasses import replace
 
+from accord.render import kubernetes
 from accord.render.assemble import assemble
 from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
 from accord.render.gangs import Near, nears
 from accord.render.kubernetes_claims import claim_devices
-from accord.render.kubernetes_judge import judge_of
+from accord.render.kubernetes_judge import judge_wish
 from accord.render.plugin_names import judge_plugin_cards, judge_plugin_kind, whole_devices
 from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.rendered import Options, Rendered
@@ -31,7 +32,7 @@ _INSIDE = (Scope.LINK_GROUP, Scope.PCIE_SWITCH, Scope.PCIE_ROOT, Scope.NUMA)
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     """The manifests of `plan`."""
-    by_topology, claims = _by_topology(plan, options), judge_of(plan, fleet, options)
+    by_topology = _by_topology(plan, options)
 
     def dress(member: Member) -> Dress:
         return _dress_by_topology(member) if by_topology else _dress_by_claims(member)
@@ -39,7 +40,7 @@ def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     def judge(wish: Wish, member: Member) -> str | None:
         if wish.aspect is Aspect.GANG:
             return _judge_gang(plan)
-        return _judge_by_topology(wish, member) if by_topology else claims(wish)
+        return _judge_by_topology(wish, member) if by_topology else judge_wish(wish, member)
 
     return assemble(
         "kueue",
@@ -74,15 +75,16 @@ def _is_one_group(near: Near) -> bool:
 
 def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options, *, by_topology: bool) -> tuple[str, ...]:
     queue = f"Kueue 0.19 with a LocalQueue default in namespace {options.namespace}"
-    what = (
-        f"a ResourceFlavor of that queue with topologyName {TOPOLOGY}"
-        if by_topology
-        else "deviceClassMappings in Kueue's configuration for the device classes below"
-    )
+    if by_topology:
+        switches = f"nodes labelled as in the Topology {TOPOLOGY} below, such as NVIDIA's topograph does"
+        what = (f"a ResourceFlavor of that queue with topologyName {TOPOLOGY}", switches)
+    else:
+        mapped = "deviceClassMappings in Kueue's configuration for the device classes below"
+        what = (mapped, *kubernetes.needs(plan, fleet, options))
     sets = [members(plan, pool, fleet, options)[0][0].workload for pool in plan.pools if pool.nodes > 1]
     gate = "Kueue's feature gate WorkloadIdentifierAnnotations for the long name"
     long = [f"{gate} {name}" for name in sets if len(name) > _LONGEST_NAME]
-    return (queue, what, *long)
+    return (queue, *what, *long)
 
 
 def _dress_by_claims(member: Member) -> Dress:

@@ -23,14 +23,14 @@ from accord.terms.gang import Apart, Bandwidth, Scope
 SCHEDULER = "volcano"
 _LWS_KEYS = ("leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index")
 _NEEDS = ("Volcano 1.15 with the plugins gang, predicates, deviceshare and network-topology-aware; its queue default",)
+_TREE = "no other HyperNodes over these nodes, such as discovered ones: leave the ones below out where there are some"
 
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     """The manifests of `plan`."""
     first = _documents(plan, fleet, options)
-    return assemble(
-        "volcano", plan, fleet, options, dresser=dress, judge=judge, noter=_notes, first=first, needs=_NEEDS
-    )
+    needs = (*_NEEDS, *((_TREE,) if len(first) > 1 else ()))
+    return assemble("volcano", plan, fleet, options, dresser=dress, judge=judge, noter=_notes, first=first, needs=needs)
 
 
 def dress(member: Member) -> Dress:
