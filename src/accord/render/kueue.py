@@ -77,10 +77,10 @@ def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options, *, by_topolog
     queue = f"Kueue 0.19 with a LocalQueue default in namespace {options.namespace}"
     if by_topology:
         switches = f"nodes labelled as in the Topology {TOPOLOGY} below, such as NVIDIA's topograph does"
-        what = (f"a ResourceFlavor of that queue with topologyName {TOPOLOGY}", switches)
+        what = [f"a ResourceFlavor of that queue with topologyName {TOPOLOGY}", switches]
     else:
         mapped = "deviceClassMappings in Kueue's configuration for the device classes below"
-        what = (mapped, *kubernetes.needs(plan, fleet, options))
+        what = [mapped, *kubernetes.needs(plan, fleet, options)]
     sets = [members(plan, pool, fleet, options)[0][0].workload for pool in plan.pools if pool.nodes > 1]
     gate = "Kueue's feature gate WorkloadIdentifierAnnotations for the long name"
     long = [f"{gate} {name}" for name in sets if len(name) > _LONGEST_NAME]
