@@ -7,6 +7,7 @@ uses `shlex.join`.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from accord.render.rendered import Lost
 from accord.terms.fleet import Vendor
 from accord.terms.fleet_plan import FleetPlan, Pool
 
@@ -33,7 +34,8 @@ class Where:
 
     `node_rank`, `leader_address` and `own_address` are final texts, or ones that the target's launcher replaces, such
     as `$(LWS_WORKER_INDEX)`; an engine puts them into words as they are. `peers` are (pool, host) pairs: how other
-    pools are reached. `devices` names the devices of the process where nothing else does ("0,1").
+    pools are reached. `devices` names the devices of the process where nothing else does ("0,1"), `nic` the RDMA port
+    that it is to use. `slot` numbers the processes of one host that share its ports.
     """
 
     leader: bool = True
@@ -42,12 +44,15 @@ class Where:
     own_address: str = "127.0.0.1"
     peers: tuple[tuple[str, str], ...] = ()
     devices: str | None = None
+    nic: str | None = None
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One process: its words, environment, ports and files. `health` is the HTTP path that says that it is ready (on
-    the first port); None for a process without one. `start_s` is about how long it may take to get there.
+    the first port); None for a process without one. `start_s` is about how long it may take to get there. `lost` is
+    what the pool asks of the engine and the engine has no parameter for.
     """
 
     words: tuple[str, ...]
@@ -57,6 +62,7 @@ class Launch:
     health: str | None = None
     start_s: int = 1800
     mounts: tuple[Mount, ...] = ()
+    lost: tuple[Lost, ...] = ()
 
 
 # (plan, pool, vendor of its devices where known, where) -> one process of the pool.

@@ -17,7 +17,13 @@ def _vllm() -> Engine:
     return launch_vllm
 
 
-ENGINES: Mapping[str, Callable[[], Engine]] = {"vllm": _vllm}
+def _sglang() -> Engine:
+    from accord.render.engines.sglang import launch_sglang
+
+    return launch_sglang
+
+
+ENGINES: Mapping[str, Callable[[], Engine]] = {"vllm": _vllm, "sglang": _sglang}
 
 
 def launch(plan: FleetPlan, pool: Pool, vendor: Vendor | None, where: Where) -> Launch:
