@@ -56,12 +56,15 @@ def test_several_to_a_host_are_counted_from_zero():
 
 
 def test_devices_of_a_vendor_without_claims_are_counted():
-    found, lost = rendered(small.plan(small.part(cards=4), kind="mlu590"))
+    plan = small.plan(small.part(cards=4), kind="mlu590")
+    found, lost = rendered(plan, small.fleet("mlu590", "mlu370-x8"))
     resources = pod_of(of_sort(found, "Deployment")[0])["containers"][0]["resources"]
     assert resources["limits"]["cambricon.com/mlu"] == "4"
     assert set(lost) == {"a: devices of kind mlu590"}
-    labelled = small.fleet("mlu590", labels=(("accelerator", "mlu590"),))
-    found, lost = rendered(small.plan(small.part(cards=4), kind="mlu590"), labelled)
+    assert not rendered(plan, small.fleet("mlu590"))[1]
+    fleet = small.fleet("mlu590", "mlu370-x8")
+    nodes = tuple(dataclasses.replace(node, labels=(("accelerator", node.devices[0].kind),)) for node in fleet.nodes)
+    found, lost = rendered(plan, dataclasses.replace(fleet, nodes=nodes))
     assert "accelerator" in str(pod_of(of_sort(found, "Deployment")[0])["affinity"]["nodeAffinity"])
     assert not lost
 

@@ -22,27 +22,17 @@ from accord.render.kubernetes_drivers import (
     one_of,
 )
 from accord.render.names import label_name
+from accord.render.plugin_names import whole_devices
 from accord.render.pods import byte_quantity, labels, plan_labels
 from accord.render.wishes import ports, uuids
 from accord.render.workloads import members
 from accord.render.yaml_text import Document, Value
-from accord.terms.fleet import DeviceKind, Template, Vendor
+from accord.terms.fleet import DeviceKind, Template
 from accord.terms.fleet_plan import FleetPlan
 from accord.terms.gang import Need, Scope, Together
 
 _CORES = 100  # HAMi's drivers count compute in hundredths of a device
 _PORT_NAMES = ("ifName", "rdmaDevice")
-
-# What a vendor's device plugin counts, where no driver with claims is known.
-PLUGINS = {
-    Vendor.CAMBRICON: "cambricon.com/mlu",
-    Vendor.HYGON: "hygon.com/dcu",
-    Vendor.METAX: "metax-tech.com/gpu",
-    Vendor.MOORE_THREADS: "mthreads.com/gpu",
-    Vendor.ENFLAME: "enflame.com/gcu",
-    Vendor.ILUVATAR: "iluvatar.ai/gpu",
-    Vendor.KUNLUNXIN: "kunlunxin.com/xpu",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +272,4 @@ def _smallest(kind: DeviceKind, need: Need) -> Template | None:
 
 def _counted(member: Member) -> Pairs:
     """Whole devices, counted by the vendor's plugin, where no driver with claims is known; a fraction takes one."""
-    need = member.part.need
-    name = PLUGINS.get(member.vendor) if member.vendor else None
-    return ((name, str(need.cards or 1)),) if name and (need.cards or need.share) else ()
+    return () if member.vendor in WHOLE else whole_devices(member)

@@ -6,9 +6,9 @@ workloads.py do about it.
 
 from accord.render.common import judge_common
 from accord.render.dress import Member
-from accord.render.kubernetes_claims import PLUGINS, card_mates, common_attribute, one_vendor, slice_of_member
+from accord.render.kubernetes_claims import card_mates, common_attribute, one_vendor, slice_of_member
 from accord.render.kubernetes_drivers import WHOLE
-from accord.render.relations import kind_label
+from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind
 from accord.render.wishes import Aspect, Wish
 from accord.terms.gang import Scope
 
@@ -23,13 +23,11 @@ def judge_wish(wish: Wish, member: Member) -> str | None:
     claims = member.vendor in WHOLE
     match wish.aspect:
         case Aspect.KIND:
-            told = claims or kind_label(member) is not None
-            return None if told else "a device plugin counts devices of any kind, and no label of the nodes tells them"
+            return None if claims else judge_plugin_kind(member)
         case Aspect.CARDS:
-            known = claims or member.vendor in PLUGINS
-            return None if known else f"no driver and no device plugin is known for {member.vendor or 'this vendor'}"
+            return None if claims else judge_plugin_cards(member)
         case Aspect.COMPUTE | Aspect.MEMORY | Aspect.CODECS:
-            return _fraction(wish, member) if claims else "a device plugin gives out whole devices"
+            return _fraction(wish, member) if claims else WHOLE_ONLY
         case Aspect.NIC:
             return None
         case Aspect.NIC_RATE:

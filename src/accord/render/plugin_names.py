@@ -5,12 +5,22 @@ device; targets say so.
 """
 
 from accord.render.dress import Member, Pairs
-from accord.render.kubernetes_claims import PLUGINS
 from accord.render.relations import kind_label
 from accord.terms.fleet import DeviceKind, Vendor
 
-# NVIDIA/k8s-device-plugin, ROCm/k8s-device-plugin, Ascend's device plugin; the others where claims are unknown, too.
-_MORE = {Vendor.NVIDIA: "nvidia.com/gpu", Vendor.AMD: "amd.com/gpu", Vendor.ASCEND: "huawei.com/Ascend910"}
+# NVIDIA/k8s-device-plugin, ROCm/k8s-device-plugin, Ascend's device plugin, and the other vendors' own.
+_PLUGINS = {
+    Vendor.NVIDIA: "nvidia.com/gpu",
+    Vendor.AMD: "amd.com/gpu",
+    Vendor.ASCEND: "huawei.com/Ascend910",
+    Vendor.CAMBRICON: "cambricon.com/mlu",
+    Vendor.HYGON: "hygon.com/dcu",
+    Vendor.METAX: "metax-tech.com/gpu",
+    Vendor.MOORE_THREADS: "mthreads.com/gpu",
+    Vendor.ENFLAME: "enflame.com/gcu",
+    Vendor.ILUVATAR: "iluvatar.ai/gpu",
+    Vendor.KUNLUNXIN: "kunlunxin.com/xpu",
+}
 _ASCEND_310P = "huawei.com/Ascend310P"
 WHOLE_ONLY = "a device plugin gives out whole devices, so that a whole one is taken"
 
@@ -21,7 +31,7 @@ def plugin_name(kind: DeviceKind | None) -> str | None:
         return None
     if kind.vendor is Vendor.ASCEND and "310p" in kind.name.lower():
         return _ASCEND_310P
-    return PLUGINS.get(kind.vendor) or _MORE.get(kind.vendor)
+    return _PLUGINS.get(kind.vendor)
 
 
 def whole_devices(member: Member) -> Pairs:
