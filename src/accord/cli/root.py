@@ -56,12 +56,19 @@ def _render() -> click.Command:
     return render
 
 
+def _fleet() -> click.Command:
+    from accord.cli.fleet import fleet
+
+    return fleet
+
+
 _VERBS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "demo": ("Do the main job once: a spoken question, a streamed and spoken answer.", _demo),
     "up": ("Plan an intent, run it, and serve it until stopped.", _up),
     "plan": ("Show what an intent becomes on this machine, or why it can't be met.", _plan),
     "model": ("Show the stage graph of a model: weights, caches and work, from its card.", _model),
     "render": ("Write a fleet's plan as Kubernetes manifests or command lines.", _render),
+    "fleet": ("Find out what devices there are, on this machine or in a cluster, and look at them.", _fleet),
     "explain": ("Say in words what a plan promises and stands on.", _explain),
 }
 

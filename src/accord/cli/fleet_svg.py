@@ -1,0 +1,342 @@
+"""Draws a fleet as one SVG file that needs nothing else.
+
+In: a `Fleet`. Out: the text of an SVG. Invariant: everything that the file says in words is escaped; a box is drawn
+inside the thing that it is part of, and what is taken is filled from below.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from accord.cli.fleet_shape import Bunch, Rack, Use, owners, racks, things_of, uses
+from accord.cli.fleet_words import head, runs
+from accord.cli.table import plural, size
+from accord.edges.fleet_inside import Spot
+from accord.terms import units
+from accord.terms.fleet import Device, Fleet, Nic, Node
+
+_PAGE = 1240
+_MARGIN = 28
+_TILE, _GAP, _PORT, _PAD = 34, 6, 18, 8
+_LABEL = 15
+# Okabe and Ito's colours: told apart by people with any kind of colour vision.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a6ff0", "#8a8a8a")
+_STYLE = """
+:root { --page:#ffffff; --ink:#1c2430; --soft:#66717f; --line:#d4dae2; --rack:#f5f7fa; --card:#ffffff;
+  --numa:#f2f5f9; --place:#ffffff; --port:#e7ecf3; --rdma:#dcecff }
+@media (prefers-color-scheme: dark) { :root { --page:#0f141a; --ink:#e6ebf1; --soft:#93a0af; --line:#2c3641;
+  --rack:#151c24; --card:#1a222c; --numa:#202a35; --place:#1a222c; --port:#2a3542; --rdma:#1d3a57 } }
+text { font-family: ui-sans-serif, system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: var(--ink) }
+.soft { fill: var(--soft) } .strong { font-weight: 600 } .on { fill: #ffffff }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """A piece of drawing at the origin, and how much room it takes."""
+
+    width: float
+    height: float
+    parts: tuple[str, ...]
+
+    def at(self, x: float, y: float) -> str:
+        return f'<g transform="translate({x:g},{y:g})">{"".join(self.parts)}</g>'
+
+
+def fleet_svg(fleet: Fleet) -> str:
+    """The whole fleet: spines, racks, and each kind of node once with what is taken of it."""
+    colours = _colours(fleet)
+    y: float = _MARGIN + 78
+    parts = [_text(_MARGIN, _MARGIN + 18, "Fleet", size=22, kind="strong")]
+    parts.append(_text(_MARGIN, _MARGIN + 40, head(fleet), size=13, kind="soft"))
+    parts.append(_legend(colours).at(_MARGIN, _MARGIN + 52))
+    width: float = _PAGE
+    for spine, group in itertools.groupby(racks(fleet), key=lambda rack: rack.spine):
+        band = _band(spine, [_rack(fleet, rack, colours) for rack in group])
+        parts.append(band.at(_MARGIN, y))
+        width = max(width, band.width + 2 * _MARGIN)
+        y += band.height + 18
+    return _file(width, y + _MARGIN - 18, parts, title=head(fleet))
+
+
+def node_svg(fleet: Fleet, node: Node) -> str:
+    """One node, and who has what of it."""
+    colours = _colours(fleet)
+    use = uses(fleet)[node.name]
+    card = _card(fleet, Bunch(names=(node.name,), node=node, use=use), colours)
+    parts = [_text(_MARGIN, _MARGIN + 18, node.name, size=22, kind="strong")]
+    where = " · ".join(name for name in (node.leaf, node.spine) if name) or "no switch known"
+    parts.append(_text(_MARGIN, _MARGIN + 40, where, size=13, kind="soft"))
+    parts.append(_legend(colours).at(_MARGIN, _MARGIN + 52))
+    y = _MARGIN + 78
+    parts.append(card.at(_MARGIN, y))
+    y += round(card.height) + 24
+    for one in owners(fleet, node.name):
+        what = "the node" if one.device is None else f"{one.share:.0%} of device {one.device}, {size(one.memory_bytes)}"
+        parts.append(_text(_MARGIN, y, f"{one.owner}: {what}", size=12, kind="soft"))
+        y += 18
+    return _file(max(card.width + 2 * _MARGIN, 560), y + _MARGIN - 8, parts, title=node.name)
+
+
+def _band(spine: str | None, drawn: Sequence[_Drawn]) -> _Drawn:
+    """A spine switch over its racks, which flow in rows."""
+    room = _PAGE - 2 * _MARGIN
+    x, y, row, wide = 0.0, 40.0, 0.0, 0.0
+    parts: list[str] = []
+    for rack in drawn:
+        if x and x + rack.width > room:
+            x, y, row = 0.0, y + row + 14, 0.0
+        parts.append(rack.at(x, y))
+        wide = max(wide, x + rack.width)
+        x += rack.width + 14
+        row = max(row, rack.height)
+    name = spine or "no spine known"
+    bar = _box(0, 0, wide, 26, fill="--ink", radius=6, line=False)
+    label = f'<text x="12" y="17.5" font-size="13" style="fill:var(--page);font-weight:600">{escape(name)}</text>'
+    return _Drawn(width=wide, height=y + row, parts=(bar, label, *parts))
+
+
+def _rack(fleet: Fleet, rack: Rack, colours: dict[str, str]) -> _Drawn:
+    cards = [_card(fleet, bunch, colours) for bunch in rack.bunches]
+    count = sum(len(bunch.names) for bunch in rack.bunches)
+    switches = f"{len(rack.leaves)} leaf switches, " if len(rack.leaves) > 1 else ""
+    words = f"{switches}{plural(count, 'node')}"
+    width = max([card.width for card in cards] + [_wide(f"{rack.title}   {words}", 13)]) + 2 * 12
+    parts = [
+        _box(0, 0, width, 0, fill="--rack", radius=10),
+        _text(14, 22, rack.title, size=13.5, kind="strong"),
+        _text(width - 14, 22, words, size=12, kind="soft", end=True),
+    ]
+    y = 34.0
+    for card in cards:
+        parts.append(card.at(12, y))
+        y += card.height + 10
+    parts[0] = _box(0, 0, width, y + 2, fill="--rack", radius=10)
+    behind = [_box(4 * k, 4 * k, width, y + 2, fill="--rack", radius=10) for k in (2, 1) if len(rack.leaves) > 1]
+    extra = 8 if behind else 0
+    return _Drawn(width=width + extra, height=y + 2 + extra, parts=(*behind, *parts))
+
+
+def _card(fleet: Fleet, bunch: Bunch, colours: dict[str, str]) -> _Drawn:
+    """A node: its NUMA domains side by side, and its link groups as rails below them."""
+    node = bunch.node
+    domains = [_numa(node, number, bunch.use, colours) for number in range(len(node.numa))]
+    y = 48.0
+    x, spots, parts = 10.0, {}, []
+    high = max(one.height for one, _ in domains)
+    for one, inside in domains:
+        parts.append(one.at(x, y))
+        spots.update({number: x + spot for number, spot in inside.items()})
+        x += one.width + 8
+    rails, rails_height = _rails(fleet, node, spots, y + high + 6)
+    cores = sum(numa.cpus for numa in node.numa)
+    memory = size(sum(numa.memory_bytes for numa in node.numa))
+    times = f"  × {len(bunch.names):,}" if len(bunch.names) > 1 else ""
+    devices = ", ".join(f"{n} x {kind}" for kind, n in _counts(node)) or "no devices"
+    free = f"{cores - bunch.use.cpus:,.6g} of {plural(cores, 'core')} free"
+    about = " · ".join([devices, free, memory, *_disks(node)])
+    width = max(x + 2, _wide(about, 11) + 24, _wide(bunch.title + times, 13) + 24)
+    height = y + high + rails_height + 12
+    frame = [
+        *(_box(3 * k, 3 * k, width, height, fill="--card", radius=8) for k in (2, 1) if times),
+        _box(0, 0, width, height, fill="--card", radius=8),
+        _text(12, 20, bunch.title + times, size=13, kind="strong"),
+        _text(12, 36, about, size=11, kind="soft"),
+    ]
+    extra = 6 if times else 0
+    return _Drawn(width=width + extra, height=height + extra, parts=(*frame, *parts, *rails))
+
+
+def _disks(node: Node) -> list[str]:
+    return [f"{units.format_size_bytes(node.nvme_bytes)} of NVMe"] if node.nvme_bytes else []
+
+
+def _counts(node: Node) -> list[tuple[str, int]]:
+    kinds = [device.kind for device in node.devices]
+    return [(kind, kinds.count(kind)) for kind in dict.fromkeys(kinds)]
+
+
+_Spots = dict[int, float]
+
+
+def _numa(node: Node, number: int, use: Use, colours: dict[str, str]) -> tuple[_Drawn, _Spots]:
+    """One NUMA domain, and where the middles of its devices are."""
+    roots = dict.fromkeys(thing.root for thing in things_of(node) if thing.numa == number)
+    places = [_root(node, number, root, use, colours) for root in roots]
+    x, spots, parts = 8.0, {}, []
+    high = max((one.height for one, _ in places), default=0)
+    for one, inside in places:
+        parts.append(one.at(x, _LABEL + 6))
+        spots.update({device: x + spot for device, spot in inside.items()})
+        x += one.width + 6
+    words = f"NUMA {number}"
+    about = f"{node.numa[number].cpus} cores · {size(node.numa[number].memory_bytes)}"
+    width = max(x + 2, _wide(words + about, 10) + 24)
+    height = _LABEL + 6 + high + 8
+    frame = (
+        _box(0, 0, width, height, fill="--numa", radius=6, line=False),
+        _text(8, 14, words, size=10, kind="strong"),
+        _text(8 + _wide(words, 10) + 6, 14, about, size=10, kind="soft"),
+    )
+    return _Drawn(width=width, height=height, parts=(*frame, *parts)), spots
+
+
+def _root(
+    node: Node, numa: int, root: str | None, use: Use, colours: dict[str, str]
+) -> tuple[_Drawn, _Spots]:  # fmt: skip
+    """One PCIe root with its switches, each a box."""
+    things = [thing for thing in things_of(node) if thing.numa == numa and thing.root == root]
+    bridges = list(dict.fromkeys(thing.bridge for thing in things))
+    inner = [_place(node, Spot(numa=numa, root=root, bridge=bridge), use, colours) for bridge in bridges]
+    if root is None and bridges == [None]:
+        return inner[0]
+    x, spots, parts = 6.0, {}, []
+    for one, inside in inner:
+        parts.append(one.at(x, _LABEL + 3))
+        spots.update({device: x + spot for device, spot in inside.items()})
+        x += one.width + 6
+    width = max(x, _wide(root or "", 9) + 14)
+    height = _LABEL + 3 + max(one.height for one, _ in inner) + 6
+    frame = (_box(0, 0, width, height, fill="--place", radius=5), _text(7, 12, root or "", size=9, kind="soft"))
+    return _Drawn(width=width, height=height, parts=(*frame, *parts)), spots
+
+
+def _place(node: Node, spot: Spot, use: Use, colours: dict[str, str]) -> tuple[_Drawn, _Spots]:
+    """NICs over devices, in the box of a PCIe switch if they hang below one."""
+    bridge = spot.bridge
+
+    def here(thing: Device | Nic) -> bool:
+        return (thing.numa, thing.root, thing.bridge) == (spot.numa, spot.root, spot.bridge)
+
+    pad = _PAD - 2 if bridge else 0
+    top = _LABEL if bridge else 0
+    parts: list[str] = []
+    x: float = pad
+    ports = [(place, nic) for place, nic in enumerate(node.nics) if here(nic)]
+    for place, nic in ports:
+        port = _port(nic, use.nic_bytes_per_s[place])
+        parts.append(port.at(x, top))
+        x += port.width + _GAP
+    wide = x - _GAP
+    y = top + _PORT + _GAP
+    spots: _Spots = {}
+    x = pad
+    for number, device in enumerate(node.devices):
+        if here(device):
+            parts.append(_tile(number, use.shares[number], colours[device.kind]).at(x, y))
+            spots[number] = x + _TILE / 2
+            x += _TILE + _GAP
+    wide = max(wide, x - _GAP)
+    height = y + _TILE + pad if spots else top + _PORT + pad
+    if bridge:
+        wide = max(wide, _wide(bridge, 9) + 8)
+        parts.insert(0, _box(0, 0, wide + pad, height, fill="--numa", radius=4))
+        parts.insert(1, _text(6, 11.5, bridge, size=9, kind="soft"))
+    return _Drawn(width=wide + pad, height=height, parts=tuple(parts)), spots
+
+
+def _port(nic: Nic, taken_bytes_per_s: float) -> _Drawn:
+    speed = units.format_bandwidth(nic.bandwidth_bytes_per_s, bits=True, digits=4).removesuffix("b/s")
+    words = f"⇅ {speed}{' RDMA' if nic.rdma else ''}"
+    width = _wide(words, 9) + 12
+    part = min(1.0, taken_bytes_per_s / nic.bandwidth_bytes_per_s) if nic.bandwidth_bytes_per_s else 0.0
+    full = _box(0, 0, width * part, _PORT, fill="--soft", radius=9, line=False) if part else ""
+    title = f"<title>{escape(nic.name)}: {part:.0%} taken</title>"
+    frame = _box(0, 0, width, _PORT, fill="--rdma" if nic.rdma else "--port", radius=9, line=False)
+    return _Drawn(width=width, height=_PORT, parts=(title, frame, full, _text(6, 12.5, words, size=9)))
+
+
+def _tile(number: int, share: float, colour: str) -> _Drawn:
+    """A device: a square of its kind's colour, filled from below as far as it is taken."""
+    filled = _TILE * share
+    parts = [
+        f"<title>device {number}: {share:.0%} taken</title>",
+        f'<rect width="{_TILE}" height="{_TILE}" rx="5" fill="{colour}" fill-opacity="0.14" stroke="{colour}"/>',
+    ]
+    if filled:
+        top = _TILE - filled
+        parts.append(
+            f'<rect y="{top:g}" width="{_TILE}" height="{filled:g}" rx="{min(5.0, filled / 2):g}" fill="{colour}"/>'
+        )
+    kind = ' class="on"' if share >= 0.6 else ""
+    parts.append(f'<text x="{_TILE / 2:g}" y="22" font-size="12" text-anchor="middle"{kind}>{number}</text>')
+    return _Drawn(width=_TILE, height=_TILE, parts=tuple(parts))
+
+
+def _rails(fleet: Fleet, node: Node, spots: _Spots, y: float) -> tuple[list[str], float]:
+    """One rail for each link group, from its first device to its last; groups side by side share a row."""
+    groups: dict[str, list[int]] = {}
+    for number, device in enumerate(node.devices):
+        if device.group is not None:
+            groups.setdefault(device.group, []).append(number)
+    parts: list[str] = []
+    ends: list[float] = []
+    for group, numbers in groups.items():
+        first, last = min(spots[n] for n in numbers), max(spots[n] for n in numbers)
+        row = next((place for place, end in enumerate(ends) if end < first), len(ends))
+        ends[row : row + 1] = [last + _GAP]
+        middle = y + 10 + 20 * row
+        figure = fleet.kind(node.devices[numbers[0]].kind).link_bytes_per_s
+        speed = "" if figure is None else f" · {units.format_bandwidth(figure.value, digits=4)} each way"
+        words = f"{group} · {runs(numbers)}{speed}"
+        parts.append(
+            f'<line x1="{first:g}" x2="{last:g}" y1="{middle:g}" y2="{middle:g}" stroke="var(--soft)" '
+            'stroke-width="3" stroke-linecap="round"/>'
+        )
+        parts += [f'<circle cx="{spots[n]:g}" cy="{middle:g}" r="3.5" fill="var(--soft)"/>' for n in numbers]
+        centre, half = (first + last) / 2, _wide(words, 9) / 2 + 4
+        parts.append(_box(centre - half, middle - 7, 2 * half, 14, fill="--card", radius=7, line=False))
+        parts.append(_text(centre, middle + 3.5, words, size=9, kind="soft", middle=True))
+    return parts, 20.0 * len(ends)
+
+
+def _legend(colours: dict[str, str]) -> _Drawn:
+    x, parts = 0.0, []
+    for kind, colour in colours.items():
+        parts.append(f'<rect x="{x:g}" width="12" height="12" rx="3" fill="{colour}"/>')
+        parts.append(_text(x + 17, 10.5, kind, size=12))
+        x += 17 + _wide(kind, 12) + 18
+    for share, words in ((0, "free"), (0.5, "half taken"), (1, "taken")):
+        parts.append(f'<rect x="{x:g}" width="12" height="12" rx="3" fill="none" stroke="var(--soft)"/>')
+        parts.append(
+            f'<rect x="{x:g}" y="{12 - 12 * share:g}" width="12" height="{12 * share:g}" rx="3" fill="var(--soft)"/>'
+        )
+        parts.append(_text(x + 17, 10.5, words, size=12, kind="soft"))
+        x += 17 + _wide(words, 12) + 16
+    return _Drawn(width=x, height=14, parts=tuple(parts))
+
+
+def _colours(fleet: Fleet) -> dict[str, str]:
+    used = {device.kind for node in fleet.nodes for device in node.devices}
+    names = [kind.name for kind in fleet.kinds if kind.name in used]
+    return {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)}
+
+
+def _box(x: float, y: float, width: float, height: float, *, fill: str, radius: float, line: bool = True) -> str:
+    stroke = ' stroke="var(--line)"' if line else ""
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius:g}" fill="var({fill})"{stroke}/>'
+    )
+
+
+def _text(
+    x: float, y: float, words: str, *, size: float, kind: str = "", end: bool = False, middle: bool = False
+) -> str:  # fmt: skip
+    anchor = ' text-anchor="end"' if end else ' text-anchor="middle"' if middle else ""
+    styled = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{anchor}{styled}>{escape(words)}</text>'
+
+
+def _wide(words: str, size: float) -> float:
+    """About how wide a text is: most fonts have letters of 0.56 em."""
+    return round(0.56 * size * len(words), 1)
+
+
+def _file(width: float, height: float, parts: Sequence[str], *, title: str) -> str:
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+        f'viewBox="0 0 {width:g} {height:g}" role="img">\n<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n'
+        f'<rect width="100%" height="100%" fill="var(--page)"/>\n{body}\n</svg>\n'
+    )
