@@ -35,7 +35,8 @@ class Where:
     `node_rank`, `leader_address` and `own_address` are final texts, or ones that the target's launcher replaces, such
     as `$(LWS_WORKER_INDEX)`; an engine puts them into words as they are. `peers` are (pool, host) pairs: how other
     pools are reached. `devices` names the devices of the process where nothing else does ("0,1"), `nic` the RDMA port
-    that it is to use. `slot` numbers the processes of one host that share its ports.
+    that it is to use. `slot` numbers the processes of one host that share its ports. `memory_share` is the part of a
+    device's memory that the process may take, where a device shows it the whole.
     """
 
     leader: bool = True
@@ -46,6 +47,7 @@ class Where:
     devices: str | None = None
     nic: str | None = None
     slot: int = 0
+    memory_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,18 @@ def _kai() -> Render:
     return render
 
 
+def _vllm() -> Render:
+    from accord.render.scripts import render_vllm
+
+    return render_vllm
+
+
+def _sglang() -> Render:
+    from accord.render.scripts import render_sglang
+
+    return render_sglang
+
+
 TARGETS: Mapping[str, Target] = {
     "kubernetes": Target(words="LeaderWorkerSets or Deployments, Services, DRA resource claims", load=_kubernetes),
     "hami": Target(words="HAMi's scheduler: fractions of devices of ten vendors, in their own names", load=_hami),
@@ -60,4 +72,6 @@ TARGETS: Mapping[str, Target] = {
     "koordinator": Target(words="Koordinator: devices and RDMA ports given out together, gangs", load=_koordinator),
     "kueue": Target(words="Kueue: quota, resource claims or topology-aware scheduling", load=_kueue),
     "kai": Target(words="KAI: a PodGroup with subgroups, topology, shared NVIDIA devices", load=_kai),
+    "vllm": Target(words="vLLM: a shell script for each process, and their order", load=_vllm),
+    "sglang": Target(words="SGLang: a shell script for each process, and their order", load=_sglang),
 }

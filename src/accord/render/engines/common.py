@@ -28,7 +28,7 @@ VISIBLE_DEVICES: Mapping[Vendor, tuple[str, ...]] = {
     Vendor.ENFLAME: ("TOPS_VISIBLE_DEVICES",),
 }
 # Devices that NCCL or one of its kin (RCCL) joins, which take a port's name in the same variable.
-_NCCL = (Vendor.NVIDIA, Vendor.AMD, Vendor.HYGON)
+NAMES_PORTS = frozenset((Vendor.NVIDIA, Vendor.AMD, Vendor.HYGON))
 _OPTION = re.compile(r"[a-z0-9][a-z0-9._-]*", re.ASCII | re.IGNORECASE)
 
 
@@ -36,12 +36,14 @@ def visible_devices(vendor: Vendor | None, where: Where) -> tuple[tuple[str, str
     """The environment that names the devices of a process; empty where something else gives them to it."""
     if where.devices is None:
         return ()
-    return tuple((name, where.devices) for name in VISIBLE_DEVICES.get(vendor or Vendor.NVIDIA, ()))
+    named = tuple((name, where.devices) for name in VISIBLE_DEVICES.get(vendor or Vendor.NVIDIA, ()))
+    # CUDA numbers the fastest device 0 unless it is told to number them as they stand.
+    return (("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), *named) if vendor is Vendor.NVIDIA else named
 
 
 def network_port(vendor: Vendor | None, where: Where) -> tuple[tuple[str, str], ...]:
     """The environment that binds collectives to the RDMA port of the process."""
-    return (("NCCL_IB_HCA", f"={where.nic}"),) if where.nic is not None and vendor in _NCCL else ()
+    return (("NCCL_IB_HCA", f"={where.nic}"),) if where.nic is not None and vendor in NAMES_PORTS else ()
 
 
 def model_word(plan: FleetPlan) -> str:

@@ -44,6 +44,8 @@ def launch_sglang(plan: FleetPlan, pool: Pool, vendor: Vendor | None, where: Whe
         master = f"{where.leader_address}:{_MASTER + where.slot}"
         words += ["--nnodes", str(pool.nodes), "--node-rank", where.node_rank, "--dist-init-addr", master]
     words += [word for name, value in engine_arguments(pool) for word in (f"--{name}", value)]
+    if where.memory_share is not None:
+        words += ["--mem-fraction-static", f"{where.memory_share:g}"]
     words += _split(pool, vendor, where)
     if vendor is Vendor.ASCEND:
         words += ["--device", "npu"]

@@ -54,6 +54,8 @@ def launch_vllm(plan: FleetPlan, pool: Pool, vendor: Vendor | None, where: Where
         words += ["--nnodes", str(pool.nodes), "--node-rank", where.node_rank, "--master-addr", where.leader_address]
         words += ["--master-port", str(_MASTER + where.slot), *([] if where.leader else ["--headless"])]
     words += [word for name, value in engine_arguments(pool) for word in (f"--{name}", value)]
+    if where.memory_share is not None:
+        words += ["--gpu-memory-utilization", f"{where.memory_share:g}"]
     transfer = kv_transfer(plan, pool, vendor, where)
     if transfer is not None:
         words += ["--kv-transfer-config", json.dumps(transfer, sort_keys=True)]
