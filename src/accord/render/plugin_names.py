@@ -8,7 +8,8 @@ from accord.render.dress import Member, Pairs
 from accord.render.relations import kind_label
 from accord.terms.fleet import DeviceKind, Vendor
 
-# NVIDIA/k8s-device-plugin, ROCm/k8s-device-plugin, Ascend's device plugin, and the other vendors' own.
+# NVIDIA/k8s-device-plugin, ROCm/k8s-device-plugin, Ascend's device plugin, Deep-Spark/ix-device-plugin (Iluvatar),
+# and the other vendors' own.
 _PLUGINS = {
     Vendor.NVIDIA: "nvidia.com/gpu",
     Vendor.AMD: "amd.com/gpu",
@@ -18,7 +19,7 @@ _PLUGINS = {
     Vendor.METAX: "metax-tech.com/gpu",
     Vendor.MOORE_THREADS: "mthreads.com/gpu",
     Vendor.ENFLAME: "enflame.com/gcu",
-    Vendor.ILUVATAR: "iluvatar.ai/gpu",
+    Vendor.ILUVATAR: "iluvatar.com/gpu",
     Vendor.KUNLUNXIN: "kunlunxin.com/xpu",
 }
 _ASCEND_310P = "huawei.com/Ascend310P"
