@@ -16,7 +16,7 @@ from accord.edges.fleet_inside import Spot
 from accord.terms import units
 from accord.terms.fleet import Device, Fleet, Nic, Node
 
-_PAGE = 1240
+_PAGE = 1280
 _MARGIN = 28
 _TILE, _GAP, _PORT, _PAD = 34, 6, 18, 8
 _LABEL = 15
@@ -51,12 +51,16 @@ def fleet_svg(fleet: Fleet) -> str:
     parts = [_text(_MARGIN, _MARGIN + 18, "Fleet", size=22, kind="strong")]
     parts.append(_text(_MARGIN, _MARGIN + 40, head(fleet), size=13, kind="soft"))
     parts.append(_legend(colours).at(_MARGIN, _MARGIN + 52))
-    width: float = _PAGE
-    for spine, group in itertools.groupby(racks(fleet), key=lambda rack: rack.spine):
-        band = _band(spine, [_rack(fleet, rack, colours) for rack in group])
+    groups = [
+        (spine, _flow([_rack(fleet, rack, colours) for rack in group], room=_PAGE - 2 * _MARGIN))
+        for spine, group in itertools.groupby(racks(fleet), key=lambda rack: rack.spine)
+    ]
+    wide = max((flow.width for _, flow in groups), default=0)
+    for spine, flow in groups:
+        band = _band(spine, flow, width=wide)
         parts.append(band.at(_MARGIN, y))
-        width = max(width, band.width + 2 * _MARGIN)
         y += band.height + 18
+    width = max(620, wide + 2 * _MARGIN)
     return _file(width, y + _MARGIN - 18, parts, title=head(fleet))
 
 
@@ -79,22 +83,27 @@ def node_svg(fleet: Fleet, node: Node) -> str:
     return _file(max(card.width + 2 * _MARGIN, 560), y + _MARGIN - 8, parts, title=node.name)
 
 
-def _band(spine: str | None, drawn: Sequence[_Drawn]) -> _Drawn:
-    """A spine switch over its racks, which flow in rows."""
-    room = _PAGE - 2 * _MARGIN
-    x, y, row, wide = 0.0, 40.0, 0.0, 0.0
+def _band(spine: str | None, flow: _Drawn, *, width: float) -> _Drawn:
+    """A spine switch over its racks."""
+    if spine is None:
+        return flow
+    bar = _box(0, 0, width, 26, fill="--ink", radius=6, line=False)
+    label = f'<text x="12" y="17.5" font-size="13" style="fill:var(--page);font-weight:600">{escape(spine)}</text>'
+    return _Drawn(width=width, height=38 + flow.height, parts=(bar, label, flow.at(0, 38)))
+
+
+def _flow(drawn: Sequence[_Drawn], *, room: float, gap: float = 12) -> _Drawn:
+    """Pieces from left to right, in rows as wide as there is room."""
+    x = y = row = wide = 0.0
     parts: list[str] = []
-    for rack in drawn:
-        if x and x + rack.width > room:
-            x, y, row = 0.0, y + row + 14, 0.0
-        parts.append(rack.at(x, y))
-        wide = max(wide, x + rack.width)
-        x += rack.width + 14
-        row = max(row, rack.height)
-    name = spine or "no spine known"
-    bar = _box(0, 0, wide, 26, fill="--ink", radius=6, line=False)
-    label = f'<text x="12" y="17.5" font-size="13" style="fill:var(--page);font-weight:600">{escape(name)}</text>'
-    return _Drawn(width=wide, height=y + row, parts=(bar, label, *parts))
+    for piece in drawn:
+        if x and x + piece.width > room:
+            x, y, row = 0.0, y + row + gap, 0.0
+        parts.append(piece.at(x, y))
+        wide = max(wide, x + piece.width)
+        x += piece.width + gap
+        row = max(row, piece.height)
+    return _Drawn(width=wide, height=y + row, parts=tuple(parts))
 
 
 def _rack(fleet: Fleet, rack: Rack, colours: dict[str, str]) -> _Drawn:
@@ -102,27 +111,29 @@ def _rack(fleet: Fleet, rack: Rack, colours: dict[str, str]) -> _Drawn:
     count = sum(len(bunch.names) for bunch in rack.bunches)
     switches = f"{len(rack.leaves)} leaf switches, " if len(rack.leaves) > 1 else ""
     words = f"{switches}{plural(count, 'node')}"
-    width = max([card.width for card in cards] + [_wide(f"{rack.title}   {words}", 13)]) + 2 * 12
-    parts = [
-        _box(0, 0, width, 0, fill="--rack", radius=10),
+    # Below each other or side by side: whichever takes less paper.
+    flows = [_flow(cards, room=room, gap=10) for room in (0, 880, _PAGE - 2 * _MARGIN - 24)]
+    flow = min(flows, key=lambda drawn: drawn.width * drawn.height)
+    width = max(flow.width, _wide(f"{rack.title}   {words}", 14)) + 2 * 12
+    height = flow.height + 48
+    many = len(rack.leaves) > 1
+    behind = [_box(4 * k, 4 * k, width, height, fill="--rack", radius=10) for k in (2, 1) if many]
+    parts = (
+        *behind,
+        _box(0, 0, width, height, fill="--rack", radius=10),
         _text(14, 22, rack.title, size=13.5, kind="strong"),
         _text(width - 14, 22, words, size=12, kind="soft", end=True),
-    ]
-    y = 34.0
-    for card in cards:
-        parts.append(card.at(12, y))
-        y += card.height + 10
-    parts[0] = _box(0, 0, width, y + 2, fill="--rack", radius=10)
-    behind = [_box(4 * k, 4 * k, width, y + 2, fill="--rack", radius=10) for k in (2, 1) if len(rack.leaves) > 1]
-    extra = 8 if behind else 0
-    return _Drawn(width=width + extra, height=y + 2 + extra, parts=(*behind, *parts))
+        flow.at(12, 34),
+    )
+    extra = 8 if many else 0
+    return _Drawn(width=width + extra, height=height + extra, parts=parts)
 
 
 def _card(fleet: Fleet, bunch: Bunch, colours: dict[str, str]) -> _Drawn:
     """A node: its NUMA domains side by side, and its link groups as rails below them."""
     node = bunch.node
     domains = [_numa(node, number, bunch.use, colours) for number in range(len(node.numa))]
-    y = 48.0
+    y = 46.0
     x, spots, parts = 10.0, {}, []
     high = max(one.height for one, _ in domains)
     for one, inside in domains:
@@ -164,20 +175,22 @@ def _numa(node: Node, number: int, use: Use, colours: dict[str, str]) -> tuple[_
     """One NUMA domain, and where the middles of its devices are."""
     roots = dict.fromkeys(thing.root for thing in things_of(node) if thing.numa == number)
     places = [_root(node, number, root, use, colours) for root in roots]
-    x, spots, parts = 8.0, {}, []
+    about = f"{node.numa[number].cpus} cores · {size(node.numa[number].memory_bytes)}"
+    content = sum(one.width + 6 for one, _ in places) - 6
+    width = max(content + 16, _wide(f"NUMA {number}  {about}", 10) + 16)
+    x, spots, parts = (width - content) / 2, {}, []
     high = max((one.height for one, _ in places), default=0)
     for one, inside in places:
         parts.append(one.at(x, _LABEL + 6))
         spots.update({device: x + spot for device, spot in inside.items()})
         x += one.width + 6
-    words = f"NUMA {number}"
-    about = f"{node.numa[number].cpus} cores · {size(node.numa[number].memory_bytes)}"
-    width = max(x + 2, _wide(words + about, 10) + 24)
     height = _LABEL + 6 + high + 8
     frame = (
         _box(0, 0, width, height, fill="--numa", radius=6, line=False),
-        _text(8, 14, words, size=10, kind="strong"),
-        _text(8 + _wide(words, 10) + 6, 14, about, size=10, kind="soft"),
+        (
+            f'<text x="8" y="14" font-size="10"><tspan class="strong">NUMA {number}</tspan>'
+            f'<tspan class="soft" dx="6">{about}</tspan></text>'
+        ),
     )
     return _Drawn(width=width, height=height, parts=(*frame, *parts)), spots
 
@@ -209,42 +222,46 @@ def _place(node: Node, spot: Spot, use: Use, colours: dict[str, str]) -> tuple[_
     def here(thing: Device | Nic) -> bool:
         return (thing.numa, thing.root, thing.bridge) == (spot.numa, spot.root, spot.bridge)
 
-    pad = _PAD - 2 if bridge else 0
-    top = _LABEL if bridge else 0
+    pad, top = (_PAD - 2, _LABEL) if bridge else (0, 0)
+    ports = [_port(nic, use.nic_bytes_per_s[place]) for place, nic in enumerate(node.nics) if here(nic)]
+    tiles = [number for number, device in enumerate(node.devices) if here(device)]
+    of_ports = sum(port.width for port in ports) + 4 * max(0, len(ports) - 1)
+    of_tiles = len(tiles) * (_TILE + _GAP) - _GAP if tiles else 0
+    wide = max(of_ports, of_tiles, _wide(bridge or "", 9)) + 2 * pad
     parts: list[str] = []
-    x: float = pad
-    ports = [(place, nic) for place, nic in enumerate(node.nics) if here(nic)]
-    for place, nic in ports:
-        port = _port(nic, use.nic_bytes_per_s[place])
+    x = (wide - of_ports) / 2
+    for port in ports:
         parts.append(port.at(x, top))
-        x += port.width + _GAP
-    wide = x - _GAP
+        x += port.width + 4
     y = top + _PORT + _GAP
     spots: _Spots = {}
-    x = pad
-    for number, device in enumerate(node.devices):
-        if here(device):
-            parts.append(_tile(number, use.shares[number], colours[device.kind]).at(x, y))
-            spots[number] = x + _TILE / 2
-            x += _TILE + _GAP
-    wide = max(wide, x - _GAP)
-    height = y + _TILE + pad if spots else top + _PORT + pad
+    x = (wide - of_tiles) / 2
+    for number in tiles:
+        parts.append(_tile(number, use.shares[number], colours[node.devices[number].kind]).at(x, y))
+        spots[number] = x + _TILE / 2
+        x += _TILE + _GAP
+    height = (y + _TILE if tiles else top + _PORT) + pad
     if bridge:
-        wide = max(wide, _wide(bridge, 9) + 8)
-        parts.insert(0, _box(0, 0, wide + pad, height, fill="--numa", radius=4))
+        parts.insert(0, _box(0, 0, wide, height, fill="--numa", radius=4))
         parts.insert(1, _text(6, 11.5, bridge, size=9, kind="soft"))
-    return _Drawn(width=wide + pad, height=height, parts=tuple(parts)), spots
+    return _Drawn(width=wide, height=height, parts=tuple(parts)), spots
 
 
 def _port(nic: Nic, taken_bytes_per_s: float) -> _Drawn:
     speed = units.format_bandwidth(nic.bandwidth_bytes_per_s, bits=True, digits=4).removesuffix("b/s")
-    words = f"⇅ {speed}{' RDMA' if nic.rdma else ''}"
-    width = _wide(words, 9) + 12
+    words = f"⇅ {speed}"
+    width = _wide(words, 9) + 10
     part = min(1.0, taken_bytes_per_s / nic.bandwidth_bytes_per_s) if nic.bandwidth_bytes_per_s else 0.0
-    full = _box(0, 0, width * part, _PORT, fill="--soft", radius=9, line=False) if part else ""
+    full = (
+        f'<rect width="{width * part:g}" height="{_PORT}" rx="9" fill="var(--soft)" fill-opacity="0.4"/>'
+        if part
+        else ""
+    )
     title = f"<title>{escape(nic.name)}: {part:.0%} taken</title>"
     frame = _box(0, 0, width, _PORT, fill="--rdma" if nic.rdma else "--port", radius=9, line=False)
-    return _Drawn(width=width, height=_PORT, parts=(title, frame, full, _text(6, 12.5, words, size=9)))
+    return _Drawn(
+        width=width, height=_PORT, parts=(title, frame, full, _text(width / 2, 12.5, words, size=9, middle=True))
+    )
 
 
 def _tile(number: int, share: float, colour: str) -> _Drawn:
@@ -276,19 +293,17 @@ def _rails(fleet: Fleet, node: Node, spots: _Spots, y: float) -> tuple[list[str]
         first, last = min(spots[n] for n in numbers), max(spots[n] for n in numbers)
         row = next((place for place, end in enumerate(ends) if end < first), len(ends))
         ends[row : row + 1] = [last + _GAP]
-        middle = y + 10 + 20 * row
+        middle = y + 8 + 24 * row
         figure = fleet.kind(node.devices[numbers[0]].kind).link_bytes_per_s
         speed = "" if figure is None else f" · {units.format_bandwidth(figure.value, digits=4)} each way"
-        words = f"{group} · {runs(numbers)}{speed}"
         parts.append(
             f'<line x1="{first:g}" x2="{last:g}" y1="{middle:g}" y2="{middle:g}" stroke="var(--soft)" '
-            'stroke-width="3" stroke-linecap="round"/>'
+            'stroke-width="2.5" stroke-linecap="round"/>'
         )
         parts += [f'<circle cx="{spots[n]:g}" cy="{middle:g}" r="3.5" fill="var(--soft)"/>' for n in numbers]
-        centre, half = (first + last) / 2, _wide(words, 9) / 2 + 4
-        parts.append(_box(centre - half, middle - 7, 2 * half, 14, fill="--card", radius=7, line=False))
-        parts.append(_text(centre, middle + 3.5, words, size=9, kind="soft", middle=True))
-    return parts, 20.0 * len(ends)
+        words = f"{group} · {runs(numbers)}{speed}"
+        parts.append(_text((first + last) / 2, middle + 15, words, size=9, kind="soft", middle=True))
+    return parts, 24.0 * len(ends)
 
 
 def _legend(colours: dict[str, str]) -> _Drawn:
@@ -304,6 +319,10 @@ def _legend(colours: dict[str, str]) -> _Drawn:
         )
         parts.append(_text(x + 17, 10.5, words, size=12, kind="soft"))
         x += 17 + _wide(words, 12) + 16
+    for fill, words in (("--rdma", "NIC with RDMA"), ("--port", "NIC")):
+        parts.append(_box(x, 0, 20, 12, fill=fill, radius=6, line=False))
+        parts.append(_text(x + 25, 10.5, words, size=12, kind="soft"))
+        x += 25 + _wide(words, 12) + 16
     return _Drawn(width=x, height=14, parts=tuple(parts))
 
 
@@ -329,8 +348,8 @@ def _text(
 
 
 def _wide(words: str, size: float) -> float:
-    """About how wide a text is: most fonts have letters of 0.56 em."""
-    return round(0.56 * size * len(words), 1)
+    """About how wide a text is: wide fonts have letters of 0.6 em."""
+    return round(0.6 * size * len(words), 1)
 
 
 def _file(width: float, height: float, parts: Sequence[str], *, title: str) -> str:
