@@ -22,7 +22,7 @@ MODELS = (
     *HELD_TO_A_BAR,
     "mimo-v2-flash", "kimi-linear-48b-a3b", "qwen3.5-397b-a17b", "nemotron-3-nano-30b-a3b",
 )  # fmt: skip
-LENGTHS = (1024, 4096, 32_768, 131_072)
+LENGTHS = (256, 1024, 4096, 32_768, 131_072)
 MEMORY_BYTES = 60 << 30
 
 
@@ -62,7 +62,7 @@ def _of_model(name: str, cases: list[tuple[PageCase, VllmPlan | None]]) -> Itera
             peer_value=peer,
         )
         waste.append(plan.waste)
-        plain = plain_requests(case.groups, memory_bytes=case.memory_bytes, dtype=case.dtype, tokens=case.tokens)
+        plain = plain_requests(case.groups, memory_bytes=case.memory_bytes, dtype=case.dtype, lengths=exact)
         over += [plan.requests / plain] if plain else []
     bar = 4.0 if name in HELD_TO_A_BAR else None
     yield Figure(name=f"{name} waste", value=100 * max(waste), unit="%", better="lower", bar=bar)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from accord.cli.table import Rows, article, count, plural, size, table_lines
 from accord.estimate.summary import CacheRow, PageRow, StageRow, Summary
 from accord.terms.cache import CacheGroup, CacheKind
-from accord.terms.pages import PagePlan, PageTable, Pool
+from accord.terms.pages import PagePlan, PageRules, PageTable, Pool
 from accord.terms.refusal import Refusal
 
 _KINDS = {CacheKind.INDEX: "index keys", CacheKind.CROSS: "cross, at most"}
@@ -44,7 +44,8 @@ def page_lines(found: Summary, width: int) -> Iterator[str]:
         yield f"  Pages for {row.stage.name} in {memory}: requests of {plural(row.usual_tokens, row.needs.unit)}"
         for item in row.pages:
             for line in _page_words(item):
-                yield from textwrap.wrap(line, max(40, width), initial_indent="    ", subsequent_indent="      ")
+                more = " " * (8 if line.startswith(" ") else 6)
+                yield from textwrap.wrap(line, max(40, width), initial_indent="    ", subsequent_indent=more)
 
 
 def _row(row: CacheRow) -> tuple[str, ...]:
@@ -95,18 +96,24 @@ def _page_words(row: PageRow) -> Iterator[str]:
         case PagePlan() as plan:
             yield (
                 f"{row.dtype}: {plan.requests:,} requests ({plan.tokens:,} tokens) at once, {100 * plan.waste:.1f}% "
-                f"waste; plain paging holds {row.plain_requests:,}"
+                f"waste; plain paging holds {row.plain_requests:,}{_block_words(plan)}"
             )
             yield from (_pool_words(pool) for pool in plan.pools)
 
 
+def _block_words(plan: PagePlan) -> str:
+    """Pages of 16 tokens go without saying."""
+    fine = plan.block < PageRules().blocks[0] and any(table.page_tokens for pool in plan.pools for table in pool.tables)
+    return f"; kernels must read pages of {plural(plan.block, 'token')}" if fine else ""
+
+
 def _pool_words(pool: Pool) -> str:
     tables = "; ".join(_table_words(table) for table in pool.tables)
-    return f"  {pool.pages:,} pages of {size(pool.page_bytes)}: {tables}"
+    return f"  {plural(pool.pages, 'page')} of {size(pool.page_bytes)}: {tables}"
 
 
 def _table_words(table: PageTable) -> str:
-    held = f"{table.page_tokens} tokens" if table.page_tokens else "the states"
+    held = plural(table.page_tokens, "token") if table.page_tokens else "the states"
     layers = "+".join(map(str, table.page_layers))
     times = f"{table.count} tables" if table.count > 1 else "a table"
     return f"{times} for {' and '.join(table.groups)}, {held} of {layers} layers a page"

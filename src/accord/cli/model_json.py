@@ -145,6 +145,7 @@ def _pages(row: PageRow) -> Json:
                 "tokens": plan.tokens,
                 "waste_share": plan.waste,
                 "plain_requests": row.plain_requests,
+                "page_tokens_multiple": plan.block,
                 "pools": [_pool(pool) for pool in plan.pools],
             }
 

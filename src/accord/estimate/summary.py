@@ -198,8 +198,8 @@ def _rank(needs: Needs, stored: Stored, *, tokens: int, ranks: int | None) -> Ra
 def _pages(needs: Needs, *, tokens: int, example: Example) -> Iterable[PageRow]:
     if example.memory_bytes is None or not needs.cache:
         return
-    groups = on_rank(needs.cache, example.ranks or 1)
+    groups, lengths = on_rank(needs.cache, example.ranks or 1), (Length(tokens=tokens),)
     for dtype in CACHE_DTYPES:
-        plan = page_plan(groups, memory_bytes=example.memory_bytes, dtype=dtype, lengths=(Length(tokens=tokens),))
-        plain = plain_requests(groups, memory_bytes=example.memory_bytes, dtype=dtype, tokens=tokens)
+        plan = page_plan(groups, memory_bytes=example.memory_bytes, dtype=dtype, lengths=lengths)
+        plain = plain_requests(groups, memory_bytes=example.memory_bytes, dtype=dtype, lengths=lengths)
         yield PageRow(dtype=dtype, plan=plan, plain_requests=plain)

@@ -24,13 +24,15 @@ class Length:
 class PageRules:
     """What an engine can build.
 
-    `block`: a page holds a multiple of so many tokens (attention kernels read 16 at least). `tables_max`: block tables
-    of one request. `table_price`: a further block table must save this part of the memory, since the scheduler fills
-    one more array for it each step. `pages_max`: page ids in all. `entry_bytes`: one page id in a block table.
-    `align`: page sizes are multiples of so many bytes.
+    `blocks`: a page holds a multiple of so many tokens. 16 suits all attention kernels; some read finer pages, such as
+    FlashInfer's (SGLang's pages have 1 token by default). The first that wastes at most `waste_max` is taken.
+    `tables_max`: block tables of one request. `table_price`: a further block table must save this part of the memory,
+    since the scheduler fills one more array for it each step. `pages_max`: page ids in all. `entry_bytes`: one page id
+    in a block table. `align`: page sizes are multiples of so many bytes.
     """
 
-    block: int = 16
+    blocks: tuple[int, ...] = (16, 8, 4, 2, 1)
+    waste_max: float = 0.04
     tables_max: int = 64
     table_price: float = 0.0001
     pages_max: int = 1 << 22
@@ -64,7 +66,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePlan:
-    """Pools, and what fits.
+    """Pools, and what fits. Pages hold multiples of `block` tokens.
 
     `requests` are whole requests of the stated lengths that fit at once, `tokens` theirs. `request_pages` and
     `request_bytes` are held by one request (the mean of a mix), page ids included; `useful_bytes` of them hold entries
@@ -73,6 +75,7 @@ class PagePlan:
     """
 
     pools: tuple[Pool, ...]
+    block: int
     requests: int
     tokens: int
     request_pages: float
