@@ -11,7 +11,7 @@ from accord.render.dress import Dresser, Member
 from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.rendered import File, Options, Rendered
 from accord.render.wishes import Aspect, Judge, Wish, lost, uuids
-from accord.render.workloads import members, workloads
+from accord.render.workloads import launch_of, members, workloads
 from accord.render.yaml_text import Document, comment, yaml_text
 from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import FleetPlan
@@ -36,6 +36,7 @@ def assemble(
     """`first` are the documents of the whole plan; `needs` says what the cluster must have."""
     pods = [member for pool in plan.pools for replica in members(plan, pool, fleet, options) for member in replica]
     missing = lost(plan, fleet, _judge_of(pods, judge), pinned=options.pinned)
+    missing = tuple(dict.fromkeys((*missing, *(one for member in pods for one in launch_of(member).lost))))
     told = tuple(dict.fromkeys(note for member in pods for note in noter(member)))
     lines = [f"Needs: {need}" for need in needs] + [f"Note: {note}" for note in told]
     lines += [f"Lost: {one.what}: {one.why}" for one in missing]

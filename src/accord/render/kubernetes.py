@@ -3,6 +3,7 @@
 In: a `FleetPlan`. Out: one file of documents. Invariant: what plain Kubernetes can't express is in `lost`.
 """
 
+from accord.render.around import is_grouped
 from accord.render.assemble import assemble
 from accord.render.dress import Member
 from accord.render.kubernetes_claims import claim_devices, slice_of_member
@@ -27,7 +28,7 @@ def needs(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[str, 
     """What the cluster must have, in the order in which it is installed."""
     pools = [members(plan, pool, fleet, options)[0][0] for pool in plan.pools]
     found = ["Kubernetes 1.34 or later (resource.k8s.io/v1)"]
-    if any(pool.nodes > 1 for pool in plan.pools):
+    if any(is_grouped(pool) for pool in plan.pools):
         found.append("the LeaderWorkerSet controller (leaderworkerset.x-k8s.io/v1)")
     for member in pools:
         found += _drivers(member)

@@ -8,6 +8,7 @@ where whole devices by themselves don't say all that the plan wants.
 from dataclasses import replace
 
 from accord.render import kubernetes
+from accord.render.around import is_grouped
 from accord.render.assemble import assemble
 from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
@@ -81,7 +82,7 @@ def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options, *, by_topolog
     else:
         mapped = "deviceClassMappings in Kueue's configuration for the device classes below"
         what = [mapped, *kubernetes.needs(plan, fleet, options)]
-    sets = [members(plan, pool, fleet, options)[0][0].workload for pool in plan.pools if pool.nodes > 1]
+    sets = [members(plan, pool, fleet, options)[0][0].workload for pool in plan.pools if is_grouped(pool)]
     gate = "Kueue's feature gate WorkloadIdentifierAnnotations for the long name"
     long = [f"{gate} {name}" for name in sets if len(name) > _LONGEST_NAME]
     return (queue, *what, *long)

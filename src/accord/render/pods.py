@@ -111,7 +111,7 @@ def _container(member: Member, dress: Dress, launch: Launch, volumes: tuple[_Vol
         "command": [_literal(word) for word in launch.words],
         "env": _environment(launch.environment, dress.environment),
         **({"ports": ports} if ports else {}),
-        **(_probes(launch) if launch.health and launch.ports else {}),
+        **(probes(launch) if launch.health and launch.ports else {}),
         "resources": _resources(member, dress),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": capabilities},
         "volumeMounts": [
@@ -168,7 +168,8 @@ def check_words(member: Member) -> None:
             )
 
 
-def _probes(launch: Launch) -> Document:
+def probes(launch: Launch) -> Document:
+    """Ready and alive is who answers on the first port."""
     check: dict[str, Value] = {"httpGet": {"path": launch.health, "port": launch.ports[0].name}}
     patience = max(1, math.ceil(launch.start_s / _PROBE_S))
     return {

@@ -1,21 +1,21 @@
 """The part of a render that all Kubernetes targets share: workloads, Services, budgets, autoscalers.
 
 In: a `FleetPlan` and a target's `Dresser`. Out: documents, in the plan's order. Invariant: the pods of a pool are
-those of its part: a Deployment's, or a LeaderWorkerSet's where one replica stands on several nodes.
+those of its part: a Deployment's, or a LeaderWorkerSet's where one replica stands on several nodes or has a name.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+from accord.render.around import SERVES, around_pool, around_stage, is_grouped
 from accord.render.dress import Dress, Dresser, Member
 from accord.render.engines.table import launch
 from accord.render.launch import Launch, Where
-from accord.render.names import label_name, label_value
+from accord.render.names import label_name
 from accord.render.pods import (
     LEADER_ADDRESS,
     NODE_RANK,
     POD_ADDRESS,
-    STAGE,
     check_words,
     config_map,
     labels,
@@ -23,37 +23,28 @@ from accord.render.pods import (
     selector,
     service_name,
 )
-from accord.render.relations import INSTANCE
 from accord.render.rendered import Options
-from accord.render.wishes import kind_of
-from accord.render.yaml_text import Document, Value
+from accord.render.wishes import kind_of, ports
+from accord.render.yaml_text import Document
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet
-from accord.terms.fleet_plan import FleetPlan, Pool, Role
-
-# The pods that answer requests: all of a Deployment's, the leaders of a LeaderWorkerSet's.
-SERVES: Document = {"accord/serves": "true"}
-# How long requests wait in an engine's queue is what tells that a pool is too small; processors tell nothing.
-_LOAD_METRICS = {
-    "vllm": "vllm:num_requests_waiting",
-    "vllm-omni": "vllm:num_requests_waiting",
-    "sglang": "sglang:num_queue_reqs",
-}
+from accord.terms.fleet_plan import FleetPlan, Pool
 
 
 def workloads(plan: FleetPlan, fleet: Fleet | None, options: Options, dresser: Dresser) -> Iterator[Document]:
-    """The documents of all pools."""
+    """The documents of all pools, and what stands around them."""
     written: list[Document] = []
-    for pool in plan.pools:
-        replicas = members(plan, pool, fleet, options)
+    pools = [members(plan, pool, fleet, options) for pool in plan.pools]
+    for replicas in pools:
         check_words(replicas[0][0])
         for pods in replicas:
             for document in _replica(pods, dresser):
                 if document not in written:
                     written.append(document)
                     yield document
-        yield from _of_pool(replicas[0][0], options)
-    yield from _of_stages(plan, fleet, options)
+        yield from around_pool(replicas[0][0], launch_of(replicas[0][0]))
+    for stage in plan.graph.stages:
+        yield from around_stage([replicas for replicas in pools if replicas[0][0].pool.stage == stage.name])
 
 
 def members(plan: FleetPlan, pool: Pool, fleet: Fleet | None, options: Options) -> list[tuple[Member, ...]]:
@@ -97,7 +88,7 @@ def _leader_and_workers(model: Member) -> tuple[Member, ...]:
 def _replica(pods: tuple[Member, ...], dresser: Dresser) -> Iterator[Document]:
     """One workload with what it needs."""
     dresses = [dresser(member) for member in pods]
-    launches = [_launch(member) for member in pods]
+    launches = [launch_of(member) for member in pods]
     for dress in dresses:
         yield from dress.documents
     for member, started in zip(pods, launches, strict=True):
@@ -108,19 +99,22 @@ def _replica(pods: tuple[Member, ...], dresser: Dresser) -> Iterator[Document]:
         pod_template(member, dress, started, marks={**_own_labels(member), **(SERVES if member.leader else {})})
         for member, dress, started in zip(pods, dresses, launches, strict=True)
     ]
-    if len(pods) == 1:
-        yield _deployment(pods[0], dresses[0], templates[0])
-    else:
+    if is_grouped(pods[0].pool):
         yield _leader_worker_set(pods[0], dresses[0], templates)
+    else:
+        yield _deployment(pods[0], dresses[0], templates[0])
 
 
-def _launch(member: Member) -> Launch:
+def launch_of(member: Member) -> Launch:
+    """How a process of these pods is started."""
     plan, several = member.plan, member.pool.nodes > 1
+    nics = ports(member.seats, member.fleet)
     where = Where(
         leader=member.leader,
         node_rank=NODE_RANK if several else "0",
         leader_address=LEADER_ADDRESS if several else POD_ADDRESS,
         own_address=POD_ADDRESS,
+        nic=nics[0] if nics is not None and len(set(nics)) == 1 else None,
         peers=tuple((pool.name, service_name(plan.name, pool.name)) for pool in plan.pools),
     )
     return launch(plan, member.pool, member.vendor, where)
@@ -157,8 +151,8 @@ def _leader_worker_set(leader: Member, dress: Dress, templates: list[Document]) 
                 "size": leader.pool.nodes,
                 # Ranks of one group can't go on without each other.
                 "restartPolicy": "RecreateGroupOnPodRestart",
-                "leaderTemplate": templates[0],
-                "workerTemplate": templates[1],
+                **({"leaderTemplate": templates[0]} if len(templates) > 1 else {}),
+                "workerTemplate": templates[-1],
             },
         },
     }
@@ -176,70 +170,4 @@ def _metadata(member: Member, dress: Dress) -> Document:
         "namespace": member.options.namespace,
         "labels": {**labels(member), **dict(dress.owner_labels)},
         **({"annotations": dict(dress.owner_annotations)} if dress.owner_annotations else {}),
-    }
-
-
-def _of_pool(member: Member, options: Options) -> Iterator[Document]:
-    """The pool's Service, its disruption budget and its autoscaler."""
-    pool, started = member.pool, _launch(member)
-    if started.ports:
-        name = service_name(member.plan.name, pool.name)
-        yield _service(member, name, {**selector(member), **SERVES}, started)
-    yield {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": _named(member, label_name(member.plan.name, pool.name)),
-        # One replica at a time: all of its nodes' pods are of no use without each other.
-        "spec": {"maxUnavailable": pool.nodes, "selector": {"matchLabels": selector(member)}},
-    }
-    metric = _LOAD_METRICS.get(pool.engine)
-    if options.replicas_max is not None and metric is not None and not member.seats:
-        yield _autoscaler(member, metric, options.replicas_max)
-
-
-def _of_stages(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Iterator[Document]:
-    """A Service over pools that do the same work side by side."""
-    for stage in plan.graph.stages:
-        pools = [pool for pool in plan.pools if pool.stage == stage.name and pool.role is Role.WHOLE]
-        if len(pools) < 2:
-            continue
-        member = members(plan, pools[0], fleet, options)[0][0]
-        wanted = {INSTANCE: label_value(plan.name), STAGE: label_value(stage.name), **SERVES}
-        yield _service(member, service_name(plan.name, stage.name, "all"), wanted, _launch(member))
-
-
-def _service(member: Member, name: str, wanted: Document, started: Launch) -> Document:
-    ports: list[Value] = [{"name": port.name, "port": port.number, "targetPort": port.name} for port in started.ports]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _named(member, name),
-        "spec": {"type": "ClusterIP", "selector": wanted, "ports": ports},
-    }
-
-
-def _named(member: Member, name: str) -> Document:
-    return {"name": name, "namespace": member.options.namespace, "labels": labels(member)}
-
-
-def _autoscaler(member: Member, metric: str, replicas_max: int) -> Document:
-    several = member.pool.nodes > 1
-    target: Document = {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1" if several else "apps/v1",
-        "kind": "LeaderWorkerSet" if several else "Deployment",
-        "name": member.workload,
-    }
-    wanted: Document = {"type": "AverageValue", "averageValue": "5"}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": _named(member, member.workload),
-        "spec": {
-            "scaleTargetRef": target,
-            "minReplicas": member.replicas,
-            "maxReplicas": max(member.replicas, replicas_max),
-            "metrics": [{"type": "Pods", "pods": {"metric": {"name": metric}, "target": wanted}}],
-            # A replica takes minutes to load; shrinking early costs more than waiting.
-            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600}},
-        },
     }

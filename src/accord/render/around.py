@@ -1,0 +1,154 @@
+"""What stands around a plan's workloads: Services, disruption budgets, autoscalers, routers.
+
+In: the `Member`s of a pool or of a stage. Out: documents. Invariant: a client has one Service to talk to for each
+stage: its only pool's, the one over pools side by side, or its router's.
+"""
+
+from collections.abc import Iterator
+
+from accord.render.dress import Member
+from accord.render.engines.routers import Worker, launch_router
+from accord.render.launch import Launch, Port
+from accord.render.names import label_name, label_value
+from accord.render.pods import STAGE, labels, probes, selector, service_name
+from accord.render.relations import COMPONENT, INSTANCE
+from accord.render.yaml_text import Document
+from accord.terms.fleet_plan import Pool, Role
+
+# The pods that answer requests: all of a Deployment's, the leaders of a LeaderWorkerSet's.
+SERVES: Document = {"accord/serves": "true"}
+# How long requests wait in an engine's queue is what tells that a pool is too small; processors tell nothing.
+_LOAD_METRICS = {
+    "vllm": "vllm:num_requests_waiting",
+    "vllm-omni": "vllm:num_requests_waiting",
+    "sglang": "sglang:num_queue_reqs",
+}
+# Engines side by side may listen on different ports, which have one name.
+_SIDE_BY_SIDE = (Port(name="http", number=80),)
+# A router reads no tensors: it copies text between sockets.
+_ROUTER_CPUS, _ROUTER_MEMORY = "2", "2Gi"
+
+
+def is_grouped(pool: Pool) -> bool:
+    """Whether a pool is a LeaderWorkerSet: for replicas on several nodes, and for those that a router calls by name."""
+    return pool.nodes > 1 or pool.role is not Role.WHOLE
+
+
+def around_pool(member: Member, started: Launch) -> Iterator[Document]:
+    """The pool's Service, its disruption budget and its autoscaler. `member` is its first leader."""
+    pool = member.pool
+    if started.ports:
+        name = service_name(member.plan.name, pool.name)
+        yield _service(member, name, {**selector(member), **SERVES}, started.ports)
+    yield {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _named(member, label_name(member.plan.name, pool.name)),
+        # One replica at a time: all of its nodes' pods are of no use without each other.
+        "spec": {"maxUnavailable": pool.nodes, "selector": {"matchLabels": selector(member)}},
+    }
+    metric = _LOAD_METRICS.get(pool.engine)
+    # A router knows the replicas that it was started with.
+    if member.options.replicas_max is not None and metric is not None and pool.role is Role.WHOLE and not member.seats:
+        yield _autoscaler(member, metric, member.options.replicas_max)
+
+
+def around_stage(pools: list[list[tuple[Member, ...]]]) -> Iterator[Document]:
+    """A Service over pools that do the same work side by side; a router before those that share it."""
+    whole = [replicas[0][0] for replicas in pools if replicas[0][0].pool.role is Role.WHOLE]
+    if len(whole) > 1:
+        first = whole[0]
+        wanted = {INSTANCE: label_value(first.plan.name), STAGE: label_value(first.pool.stage), **SERVES}
+        yield _service(first, service_name(first.plan.name, first.pool.stage, "all"), wanted, _SIDE_BY_SIDE)
+    shared = [replicas for replicas in pools if replicas[0][0].pool.role is not Role.WHOLE]
+    router = launch_router(shared[0][0][0].pool.engine, _workers(shared)) if shared else None
+    if router is not None:
+        yield from _router(shared[0][0][0], router)
+
+
+def _workers(pools: list[list[tuple[Member, ...]]]) -> tuple[Worker, ...]:
+    """The leaders of all replicas, by the names that a LeaderWorkerSet gives them in its headless Service."""
+    return tuple(
+        Worker(role=pods[0].pool.role, host=f"{pods[0].workload}-{number}.{pods[0].workload}")
+        for replicas in pools
+        for pods in replicas
+        for number in range(pods[0].replicas)
+    )
+
+
+def _router(member: Member, router: Launch) -> Iterator[Document]:
+    """The router's Deployment and Service."""
+    plan, stage = member.plan, member.pool.stage
+    wanted: Document = {INSTANCE: label_value(plan.name), COMPONENT: label_value(f"{stage}-router")}
+    metadata: Document = {
+        "name": label_name(plan.name, stage, "router"),
+        "namespace": member.options.namespace,
+        "labels": {**labels(member), **wanted},
+    }
+    resources: Document = {"cpu": _ROUTER_CPUS, "memory": _ROUTER_MEMORY}
+    container: Document = {
+        "name": "router",
+        "image": dict(member.options.images).get("router") or router.image,
+        "command": list(router.words),
+        "ports": [{"name": port.name, "containerPort": port.number} for port in router.ports],
+        **probes(router),
+        "resources": {"requests": resources, "limits": resources},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod: Document = {
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        # One: which replica holds which prefix is known to this process alone.
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": wanted},
+            "template": {"metadata": {"labels": wanted}, "spec": pod},
+        },
+    }
+    yield _service(member, service_name(plan.name, stage, "router"), wanted, router.ports)
+
+
+def _service(member: Member, name: str, wanted: Document, ports: tuple[Port, ...]) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _named(member, name),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": wanted,
+            "ports": [{"name": port.name, "port": port.number, "targetPort": port.name} for port in ports],
+        },
+    }
+
+
+def _named(member: Member, name: str) -> Document:
+    return {"name": name, "namespace": member.options.namespace, "labels": labels(member)}
+
+
+def _autoscaler(member: Member, metric: str, replicas_max: int) -> Document:
+    several = is_grouped(member.pool)
+    target: Document = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1" if several else "apps/v1",
+        "kind": "LeaderWorkerSet" if several else "Deployment",
+        "name": member.workload,
+    }
+    wanted: Document = {"type": "AverageValue", "averageValue": "5"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": _named(member, member.workload),
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": member.replicas,
+            "maxReplicas": max(member.replicas, replicas_max),
+            "metrics": [{"type": "Pods", "pods": {"metric": {"name": metric}, "target": wanted}}],
+            # A replica takes minutes to load; shrinking early costs more than waiting.
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600}},
+        },
+    }
