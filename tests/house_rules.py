@@ -14,8 +14,8 @@ POSITIONAL_MAX = 4
 # Engines load these; nothing may at import.
 HEAVY = frozenset(
     (
-        "PIL", "ctranslate2", "cyllama", "gguf", "hibari", "jinja2", "onnx", "onnxruntime", "soundfile", "soxr",
-        "tokenizers", "xllamacpp",
+        "PIL", "ctranslate2", "cyllama", "gguf", "hibari", "jinja2", "onnx", "onnxruntime", "ortools", "soundfile",
+        "soxr", "tokenizers", "xllamacpp",
     )
 )  # fmt: skip
 

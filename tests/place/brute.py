@@ -129,7 +129,7 @@ def _ways(fleet: Fleet, node: Node, part: Part, relations) -> list[Way]:
         nics = list(range(len(node.nics))) if must or _sends(part, relations) else []
         for nic in nics if must else [*nics, None]:
             for domain in sorted(domains) if exact else [None]:
-                if _nic_near(node, part, devices, nic, domain):
+                if _nic_near(node, part, devices, nic=nic, domain=domain):
                     ways.append(Way(part=part, node=node, devices=devices, takes=takes, nic=nic, domain=domain))
     return ways
 
@@ -138,7 +138,7 @@ def _sends(part: Part, relations) -> bool:
     return any(isinstance(item, Bandwidth) and part.name in (item.source, item.target) for item in relations)
 
 
-def _nic_near(node: Node, part: Part, devices, nic, domain) -> bool:
+def _nic_near(node: Node, part: Part, devices, *, nic, domain) -> bool:
     scope = part.nic_within
     if scope not in INSIDE or nic is None:
         return True

@@ -61,7 +61,7 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
         numa=tuple(
             Numa(cpus=draw(st.integers(1, 4)), memory_bytes=draw(st.integers(1, 4)) * UNIT) for _ in range(domains)
         ),
-        devices=tuple(draw(st.lists(device, max_size=4))),
+        devices=tuple(draw(st.lists(device, min_size=1, max_size=4))),
         nics=tuple(draw(st.lists(nic, max_size=2))),
         leaf=draw(st.sampled_from([None, "l0", "l1"])),
         spine=draw(st.sampled_from([None, "s0"])),
@@ -94,7 +94,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
 @st.composite
 def needs(draw: st.DrawFn) -> Need:
     cards, share = draw(
-        st.sampled_from([(0, 0.0), (0, 0.3), (0, 0.3), (0, 0.5), (0, 0.6), (1, 0.0), (2, 0.0), (3, 0.0)])
+        st.sampled_from([(0, 0.0), (0, 0.3), (0, 0.3), (0, 0.5), (0, 0.6), (1, 0.0), (1, 0.0), (2, 0.0), (3, 0.0)])
     )
     units = draw(st.sampled_from([0, 0, 1, 2]))
     return Need(
@@ -102,7 +102,7 @@ def needs(draw: st.DrawFn) -> Need:
         share=share,
         memory_bytes=draw(st.integers(0, 2)) * UNIT if cards or share else 0,
         codecs=(Codec(name="dec", units=units),) if units and (cards or share) else (),
-        cpus=draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0])),
+        cpus=draw(st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 3.0])),
         host_memory_bytes=draw(st.integers(0, 3)) * UNIT,
         nic_bytes_per_s=draw(st.sampled_from([0.0, 0.0, 1.0 * GB, 2.0 * GB])),
         nvme_bytes=draw(st.sampled_from([0, 0, 0, 1])) * UNIT,
@@ -125,7 +125,7 @@ def gangs(draw: st.DrawFn, required: bool | None = True) -> Gang:
                 need=need,
                 replicas=draw(st.integers(1, 2)),
                 kinds=draw(st.sampled_from([(), (), ("soft",), ("hard", "pair")])) if on_devices(need) else (),
-                within=draw(st.sampled_from([None, None, *near])),
+                within=draw(st.sampled_from([None, None, None, None, *near])),
                 nic_within=draw(
                     st.sampled_from([None, None, None, *(scope for scope in near if scope is not Scope.LINK_GROUP)])
                 ),

@@ -16,7 +16,7 @@ from accord.place.board import Board, Ints
 from accord.place.gang_caps import caps, demand_of, dense, enough, node_places
 from accord.place.gang_fit import Setting, Spent, Work, extend, fill, near_rules
 from accord.place.gang_node import Room, Spot, value
-from accord.place.gang_wish import NEAR, Rule, Wish, wishes_of
+from accord.place.gang_wish import NEAR, Rule, Wish, extra_bytes, wishes_of
 from accord.place.online import Scores
 from accord.place.score import STEP
 from accord.place.worth import Floats
@@ -63,12 +63,7 @@ class Search:
         self.board, self.scores, self.work = board, scores, work
         self.wishes, self.rules = wishes_of(board, gang, held)
         self.near = near_rules(self.rules)
-        numbers = {part.name: number for number, part in enumerate(gang.parts)}
-        self.flows = [
-            (numbers[item.source], numbers[item.target], item.bytes_per_s)
-            for item in held
-            if isinstance(item, Bandwidth)
-        ]
+        self.flows = tuple(item for item in held if isinstance(item, Bandwidth))
         self.gang = gang
         self.at: dict[int, _Fill] = {}
         self.settings: dict[int, tuple[Setting, _Fill]] = {}
@@ -306,7 +301,7 @@ class Search:
         spots = []
         for row in sorted(self.at):
             filled = self.at[row]
-            extras = [self._extra(number, filled.counts) for number in range(len(self.wishes))]
+            extras = [extra_bytes(self.flows, self.wishes, number, filled.counts) for number in range(len(self.wishes))]
             its: tuple[Spot, ...] | None = filled.spots
             if any(extra and count for extra, count in zip(extras, filled.counts, strict=True)):
                 setting, empty = self._setting(row)
@@ -323,14 +318,3 @@ class Search:
         if self.best is None or loss <= self.best.loss - STEP:  # less than a step is no gain: names break ties
             self.best = Found(spots=tuple(spots), loss=loss)
         return True
-
-    def _extra(self, number: int, counts: tuple[int, ...]) -> int:
-        """Bandwidth that one replica sends and receives beyond its node; a source's flow is spread over all targets."""
-        total = 0.0
-        for source, target, rate in self.flows:
-            targets, sources = self.wishes[target].replicas, self.wishes[source].replicas
-            if number == source:
-                total += rate * (targets - counts[target]) / targets
-            if number == target:
-                total += rate * (sources - counts[source]) / targets
-        return math.ceil(total - 1e-6)

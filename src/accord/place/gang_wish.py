@@ -79,6 +79,23 @@ def wishes_of(board: Board, gang: Gang, held: tuple[Relation, ...]) -> tuple[tup
     return tuple(_wish(board, part, number, rules) for number, part in enumerate(gang.parts)), rules
 
 
+def extra_bytes(flows: tuple[Bandwidth, ...], wishes: tuple[Wish, ...], number: int, counts: tuple[int, ...]) -> int:
+    """Bandwidth that one replica of a part sends and receives beyond its node, where `counts` of each part stand.
+
+    A source's flow is spread evenly over all replicas of the target.
+    """
+    total = 0.0
+    numbers = {wish.name: wish.number for wish in wishes}
+    for flow in flows:
+        source, target = numbers[flow.source], numbers[flow.target]
+        targets, sources = wishes[target].replicas, wishes[source].replicas
+        if number == source:
+            total += flow.bytes_per_s * (targets - counts[target]) / targets
+        if number == target:
+            total += flow.bytes_per_s * (sources - counts[source]) / targets
+    return math.ceil(total - 1e-6)
+
+
 def _wish(board: Board, part: Part, number: int, rules: tuple[Rule, ...]) -> Wish:
     need = part.need
     scopes = {rule.scope for rule in rules if rule.most is None and number in rule.parts and rule.scope in NEAR}
@@ -124,9 +141,9 @@ def cut_of(board: Board, part: Part, kind_name: str) -> Cut | None:
         units[codec.name] += codec.units
     memory = round(kind.memory_bytes.value) if kind.memory_bytes else 0
     if need.cards:
-        return _whole(board, kind, need.cards, need.memory_bytes, units)
+        return _whole(board, kind, need, units)
     if not kind.soft_share:
-        return _template(board, kind, need, units) or _whole(board, kind, 1, need.memory_bytes, units)
+        return _template(board, kind, need, units) or _whole(board, kind, need, units)
     has = {codec.name: codec.units for codec in kind.codecs}
     if need.memory_bytes > memory or any(want > has.get(name, 0) for name, want in units.items()):
         return None
@@ -136,12 +153,13 @@ def cut_of(board: Board, part: Part, kind_name: str) -> Cut | None:
     )  # fmt: skip
 
 
-def _whole(board: Board, kind: DeviceKind, cards: int, memory_bytes: int, units: dict[str, int]) -> Cut | None:
+def _whole(board: Board, kind: DeviceKind, need: Need, units: dict[str, int]) -> Cut | None:
     """Whole devices, with all that is on them; the replica's codec units are those of all its devices together."""
     memory = round(kind.memory_bytes.value) if kind.memory_bytes else 0
+    cards = max(1, need.cards)
     devices = cards + cards % 2 if kind.pairs else cards
     has = {codec.name: codec.units for codec in kind.codecs}
-    if memory_bytes > memory or any(want > devices * has.get(name, 0) for name, want in units.items()):
+    if need.memory_bytes > memory or any(want > devices * has.get(name, 0) for name, want in units.items()):
         return None
     return Cut(
         devices=devices, whole=True, pairs=kind.pairs, share=WHOLE, memory=memory,
