@@ -1,9 +1,10 @@
-"""`accord fleet`: find out what there is, and look at it.
+"""`accord fleet`: find out what there is, look at it, place gangs on it (fleet_place.py).
 
 In: a fleet file, this machine, or a cluster. Out: words, a drawing, a fleet file, or JSON with --json.
 """
 
 import json
+import os
 import platform
 import shutil
 from pathlib import Path
@@ -11,11 +12,14 @@ from pathlib import Path
 import click
 import msgspec
 
+from accord.cli.fleet_place import place
 from accord.cli.fleet_shape import uses
 from accord.cli.fleet_svg import fleet_svg, node_svg
 from accord.cli.fleet_words import fleet_lines, kind_lines, node_lines
 from accord.cli.options import json_option
 from accord.edges import device_catalog
+from accord.edges.cluster_api import read_cluster, server_at, server_of
+from accord.edges.cluster_fleet import fleet_of
 from accord.edges.fleet_dump import dump_fleet, save_fleet
 from accord.edges.fleet_file import load_fleet
 from accord.edges.fleet_kinds import catalog_kind
@@ -31,12 +35,23 @@ def fleet() -> None:
     """Find out what devices there are, and look at them."""
 
 
+fleet.add_command(place)
+
+
 @fleet.command()
+@click.option("--kubernetes", is_flag=True, help="Probe a cluster, by its API server, instead of this machine.")
+@click.option("--context", help="The kubeconfig's context (default: its current one).")
+@click.option("--server", metavar="URL", help="The address of an API server that asks for nothing: `kubectl proxy`.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the fleet to this YAML file.")
 @json_option
-def probe(*, out: Path | None, as_json: bool) -> int:
-    """Write down what this machine has, as a fleet file. What can't be seen is listed as unseen."""
-    found = _this_machine()
+def probe(*, kubernetes: bool, context: str | None, server: str | None, out: Path | None, as_json: bool) -> int:
+    """Write down what this machine, or a cluster, has: a fleet file.
+
+    What can't be seen is listed as unseen.
+    """
+    if not kubernetes and (context or server):
+        raise click.UsageError("--context and --server go with --kubernetes")
+    found = _cluster(context, server) if kubernetes else _this_machine()
     if out is not None:
         save_fleet(found, out)
     if as_json:
@@ -86,6 +101,11 @@ def _this_machine() -> Fleet:
     cards, unseen = nvml_cards()
     seen = probe_machine(Path("/"), name=platform.node(), cards=cards)
     return Fleet(kinds=seen.kinds, nodes=(seen.node,), unseen=unseen + seen.unseen)
+
+
+def _cluster(context: str | None, url: str | None) -> Fleet:
+    server = server_at(url) if url is not None else server_of(context=context, environ=os.environ)
+    return fleet_of(read_cluster(server))
 
 
 def _node(found: Fleet, name: str) -> Node:

@@ -166,8 +166,13 @@ def address(tree: Tree, field: str) -> str:
     return _word(leaf_text(tree, field), field, at(tree))
 
 
+def is_address(text: str) -> bool:
+    """Whether a text is such a word."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
 def _word(text: str, field: str, line: str) -> str:
-    if not _ADDRESS.fullmatch(text):
+    if not is_address(text):
         fix = "use up to 127 letters, digits and any of . _ : / + -"
         raise BadInput(field=field, value=text, problem=f"not a name{line}", fix=fix)
     return text
