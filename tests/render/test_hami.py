@@ -1,5 +1,6 @@
 """The target `hami`, judged by HAMi's own device configuration and by the rules of its admission webhook."""
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -277,6 +278,17 @@ def test_pinned_devices_are_named_by_uuid():
     assert [one.what for one in rendered.lost] == ["chat: all parts start, or none"]
     unnamed = render(made, fleet(H20, uuids=False), Options(pinned=True))
     assert {one.why for one in unnamed.lost} >= {"the fleet doesn't say its UUID"}
+
+
+def test_a_uuid_that_would_be_read_as_two_is_not_written():
+    on = fleet(H20)
+    odd = tuple(dataclasses.replace(device, uuid="U-1,U-2") for device in on.nodes[0].devices)
+    on = dataclasses.replace(on, nodes=(dataclasses.replace(on.nodes[0], devices=odd), *on.nodes[1:]))
+    made = plan(part("p", H20, cards=1), seats=(seat("p", 0, "n00", (1,)),))
+    rendered = render(made, on, Options(pinned=True))
+    (pod,) = pods_of(rendered).values()
+    assert "nvidia.com/use-gpuuuid" not in pod["metadata"]["annotations"]
+    assert [one.why for one in rendered.lost] == ["the fleet doesn't say its UUID"]
 
 
 def lost_of(made, on):

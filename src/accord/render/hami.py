@@ -82,8 +82,14 @@ def _of_kind(member: Member, names: Names) -> Pairs:
 
 def _of_seats(member: Member, names: Names) -> Pairs:
     """The UUIDs of the chosen devices; HAMi takes exactly these only if all of them are known."""
-    key, chosen = _uuid_key(member, names), uuids(member.seats, member.fleet)
+    key, chosen = _uuid_key(member, names), pinned_uuids(member)
     return ((key, ",".join(chosen)),) if key and chosen else ()
+
+
+def pinned_uuids(member: Member) -> tuple[str, ...]:
+    """The UUIDs of the chosen devices; none where one of them would be read as two."""
+    found = uuids(member.seats, member.fleet) or ()
+    return () if any("," in uuid for uuid in found) else found
 
 
 def _uuid_key(member: Member, names: Names) -> str | None:
@@ -162,4 +168,4 @@ def _judge_pin(wish: Wish, member: Member) -> str | None:
     names = names_of_member(member)
     if names is None or _uuid_key(member, names) is None:
         return f"HAMi can't be told which device of kind {member.pool.kind} to take"
-    return None if wish.named else "the fleet doesn't say its UUID"
+    return None if wish.named and pinned_uuids(member) else "the fleet doesn't say its UUID"

@@ -14,7 +14,7 @@ from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plu
 from accord.render.relations import COMPONENT, INSTANCE, kind_label
 from accord.render.rendered import Options, Rendered
 from accord.render.switches import TIERS, has_switches, hyper_nodes
-from accord.render.wishes import Aspect, Wish, kind_of, uuids
+from accord.render.wishes import Aspect, Wish, kind_of
 from accord.render.yaml_text import Document, Value
 from accord.terms.fleet import Fleet, Vendor
 from accord.terms.fleet_plan import FleetPlan, Pool
@@ -59,9 +59,8 @@ def _is_virtual(member: Member) -> bool:
         return False
     kinds = {pool.part: kind_of(pool.kind, member.fleet) for pool in member.plan.pools}
     shared = (kinds.get(part.name) for part in member.plan.gang.parts if part.need.share)
-    return uuids(member.seats, member.fleet) is not None or any(
-        kind is not None and kind.vendor is Vendor.NVIDIA for kind in shared
-    )
+    some = any(kind is not None and kind.vendor is Vendor.NVIDIA for kind in shared)
+    return some or bool(hami.pinned_uuids(member))
 
 
 def _virtual(member: Member) -> tuple[Pairs, Pairs]:
@@ -74,7 +73,7 @@ def _virtual(member: Member) -> tuple[Pairs, Pairs]:
         limits += (("volcano.sh/vgpu-cores", str(percent(need.share))),)
     if _alone(member):
         annotations += (("volcano.sh/vgpu-podgroup-policy", "spread"),)
-    model, chosen = hami.model_word(member.pool.kind), uuids(member.seats, member.fleet)
+    model, chosen = hami.model_word(member.pool.kind), hami.pinned_uuids(member)
     annotations += (("nvidia.com/use-gputype", model),) if model else ()
     annotations += (("volcano.sh/vgpu-use-gpuuuid", ",".join(chosen)),) if chosen else ()
     return limits, annotations
@@ -204,4 +203,4 @@ def _judge_kind(wish: Wish, member: Member) -> str | None:
 def _judge_pin(wish: Wish, member: Member) -> str | None:
     if member.vendor is not Vendor.NVIDIA:
         return "Volcano chooses devices by UUID for NVIDIA alone"
-    return None if wish.named else "the fleet doesn't say its UUID"
+    return None if wish.named and hami.pinned_uuids(member) else "the fleet doesn't say its UUID"
