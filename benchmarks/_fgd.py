@@ -134,7 +134,9 @@ class _Fgd:
             return _percent(before - after), np.zeros(len(rows), np.int64)
         score = np.full(left.shape, -1)
         # Devices that have equally much left score alike; the first of them is taken.
-        fresh = (left >= milli) & ~np.array([(left[:, :n] == left[:, n : n + 1]).any(axis=1) for n in range(left.shape[1])]).T
+        fresh = (left >= milli) & ~np.array(
+            [(left[:, :n] == left[:, n : n + 1]).any(axis=1) for n in range(left.shape[1])]
+        ).T
         at, device = np.nonzero(fresh)
         was = left[at, device]
         serves = serves[at] - self.serves[was] + self.serves[was - milli]
