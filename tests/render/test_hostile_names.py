@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from accord.render.kubernetes_drivers import one_of
@@ -29,6 +29,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_siz
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES, NAMES, NAMES)
 def test_hostile_names_stay_names(name, part, model):
+    assume(model.strip() and not model.startswith("-"))  # which engines would take for an option, and refuse
     seat = Seat(part=part, replica=0, node=part, devices=(0,))
     fleet = small.fleet()
     node = dataclasses.replace(fleet.nodes[0], name=part)

@@ -10,13 +10,14 @@ from accord.render.dress import Member
 from accord.render.engines.routers import Worker, launch_router
 from accord.render.launch import Launch, Port
 from accord.render.names import label_name, label_value
-from accord.render.pods import STAGE, labels, probes, selector, service_name
-from accord.render.relations import COMPONENT, INSTANCE
+from accord.render.pods import STAGE, labels, plan_labels, probes, selector, service_name
+from accord.render.relations import INSTANCE
 from accord.render.yaml_text import Document
 from accord.terms.fleet_plan import Pool, Role
 
 # The pods that answer requests: all of a Deployment's, the leaders of a LeaderWorkerSet's.
 SERVES: Document = {"accord/serves": "true"}
+ROUTER = "accord/router"
 # How long requests wait in an engine's queue is what tells that a pool is too small; processors tell nothing.
 _LOAD_METRICS = {
     "vllm": "vllm:num_requests_waiting",
@@ -39,7 +40,7 @@ def around_pool(member: Member, started: Launch) -> Iterator[Document]:
     pool = member.pool
     if started.ports:
         name = service_name(member.plan.name, pool.name)
-        yield _service(member, name, {**selector(member), **SERVES}, started.ports)
+        yield _service(_named(member, name), {**selector(member), **SERVES}, started.ports)
     yield {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -59,7 +60,8 @@ def around_stage(pools: list[list[tuple[Member, ...]]]) -> Iterator[Document]:
     if len(whole) > 1:
         first = whole[0]
         wanted = {INSTANCE: label_value(first.plan.name), STAGE: label_value(first.pool.stage), **SERVES}
-        yield _service(first, service_name(first.plan.name, first.pool.stage, "all"), wanted, _SIDE_BY_SIDE)
+        name = service_name(first.plan.name, first.pool.stage, "all")
+        yield _service({**_named(first, name), "labels": plan_labels(first)}, wanted, _SIDE_BY_SIDE)
     shared = [replicas for replicas in pools if replicas[0][0].pool.role is not Role.WHOLE]
     router = launch_router(shared[0][0][0].pool.engine, _workers(shared)) if shared else None
     if router is not None:
@@ -79,11 +81,11 @@ def _workers(pools: list[list[tuple[Member, ...]]]) -> tuple[Worker, ...]:
 def _router(member: Member, router: Launch) -> Iterator[Document]:
     """The router's Deployment and Service."""
     plan, stage = member.plan, member.pool.stage
-    wanted: Document = {INSTANCE: label_value(plan.name), COMPONENT: label_value(f"{stage}-router")}
+    wanted: Document = {INSTANCE: label_value(plan.name), ROUTER: label_value(stage)}
     metadata: Document = {
         "name": label_name(plan.name, stage, "router"),
         "namespace": member.options.namespace,
-        "labels": {**labels(member), **wanted},
+        "labels": {**plan_labels(member), **wanted},
     }
     resources: Document = {"cpu": _ROUTER_CPUS, "memory": _ROUTER_MEMORY}
     container: Document = {
@@ -111,14 +113,14 @@ def _router(member: Member, router: Launch) -> Iterator[Document]:
             "template": {"metadata": {"labels": wanted}, "spec": pod},
         },
     }
-    yield _service(member, service_name(plan.name, stage, "router"), wanted, router.ports)
+    yield _service({**metadata, "name": service_name(plan.name, stage, "router")}, wanted, router.ports)
 
 
-def _service(member: Member, name: str, wanted: Document, ports: tuple[Port, ...]) -> Document:
+def _service(metadata: Document, wanted: Document, ports: tuple[Port, ...]) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _named(member, name),
+        "metadata": metadata,
         "spec": {
             "type": "ClusterIP",
             "selector": wanted,

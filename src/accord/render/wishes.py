@@ -179,15 +179,18 @@ def _one(node: Node, kinds: tuple[str, ...], scope: Scope, *, nics: bool) -> boo
 def _of_seat(seat: Seat, vendors: tuple[Vendor, ...], fleet: Fleet | None) -> Iterator[Wish]:
     where = f"{seat.part} {seat.replica}"
 
-    def wish(aspect: Aspect, words: str, *, named: bool = True) -> Wish:
+    def wish(aspect: Aspect, words: str, *, named: bool = True, held: bool = False) -> Wish:
         what = f"{where}: {words} {seat.node}"
-        return Wish(aspect=aspect, what=what, parts=(seat.part,), vendors=vendors, named=named)
+        return Wish(aspect=aspect, what=what, parts=(seat.part,), vendors=vendors, named=named, held=held)
 
     yield wish(Aspect.PIN_NODE, "on node")
     if seat.devices:
         numbers = ", ".join(map(str, seat.devices))
         known = uuids((seat,), fleet) is not None
-        yield wish(Aspect.PIN_DEVICE, f"device {numbers} of node", named=known)
+        # Whole devices that are all of the node's need no names.
+        node = next((node for node in fleet.nodes if node.name == seat.node), None) if fleet else None
+        every = node is not None and len(node.devices) == len(seat.devices) and seat.share_milli in (0, 1000)
+        yield wish(Aspect.PIN_DEVICE, f"device {numbers} of node", named=known, held=every)
     if seat.nic is not None:
         yield wish(Aspect.PIN_NIC, f"network port {seat.nic} of node", named=ports((seat,), fleet) is not None)
 
