@@ -16,6 +16,7 @@ from accord.terms.fleet import DeviceKind, Fleet, Node
 from accord.terms.fleet_plan import FleetPlan, Pool
 from accord.terms.gang import Need, Seat
 
+Pairs = tuple[tuple[str, str], ...]
 # A socket is opened on an address, not on a name; each script finds its host's own.
 OWN_ADDRESS = "HOST_IP"
 
@@ -38,21 +39,13 @@ class Process:
 def processes(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[Process, ...]:
     """All processes of the plan's pools."""
     _check(plan)
-    made: list[Process] = []
-    slots: dict[str, set[int]] = {}
-    for pool in plan.pools:
-        seats = sorted((seat for seat in plan.seats if seat.part == pool.part), key=lambda seat: seat.replica)
-        for number in range(pool.replicas):
-            own = seats[number * pool.nodes : (number + 1) * pool.nodes] if options.pinned else []
-            hosts = [seat.node for seat in own] or [hole(f"HOST_{len(made) + rank}") for rank in range(pool.nodes)]
-            slot = _slot(slots, hosts if own else [pool.kind])
-            for rank in range(pool.nodes):
-                seat = own[rank] if own else None
-                made.append(_process(plan, pool, fleet, _Place(number, rank, tuple(hosts), slot, seat)))
+    places = _places(plan, options)
+    peers = {pool.name: place.hosts[0] for pool, place in reversed(places)}
+    made = (_process(plan, pool, fleet, place, peers=tuple(peers.items())) for pool, place in places)
     return tuple(made)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
     number: int
     rank: int
@@ -61,23 +54,38 @@ class _Place:
     seat: Seat | None
 
 
-def _process(plan: FleetPlan, pool: Pool, fleet: Fleet | None, place: _Place) -> Process:
+def _places(plan: FleetPlan, options: Options) -> list[tuple[Pool, _Place]]:
+    found: list[tuple[Pool, _Place]] = []
+    slots: dict[str, set[int]] = {}
+    for pool in plan.pools:
+        seats = sorted((seat for seat in plan.seats if seat.part == pool.part), key=lambda seat: seat.replica)
+        for number in range(pool.replicas):
+            own = seats[number * pool.nodes : (number + 1) * pool.nodes] if options.pinned else []
+            hosts = [seat.node for seat in own] or [hole(f"HOST_{len(found) + rank}") for rank in range(pool.nodes)]
+            slot = _slot(slots, hosts if own else [pool.kind])
+            for rank in range(pool.nodes):
+                seat = own[rank] if own else None
+                found.append((pool, _Place(number=number, rank=rank, hosts=tuple(hosts), slot=slot, seat=seat)))
+    return found
+
+
+def _process(plan: FleetPlan, pool: Pool, fleet: Fleet | None, place: _Place, *, peers: Pairs) -> Process:
     kind = kind_of(pool.kind, fleet)
-    node = next((one for one in fleet.nodes if place.seat and one.name == place.seat.node), None) if fleet else None
+    nodes = {node.name: node for node in fleet.nodes} if fleet else {}
     need = next(part.need for part in plan.gang.parts if part.name == pool.part)
     where = Where(
         leader=place.rank == 0,
         node_rank=str(place.rank),
         leader_address=place.hosts[0],
         own_address=hole(OWN_ADDRESS),
+        peers=peers,
         slot=place.slot,
         memory_share=memory_share(need, kind),
     )
     if place.seat is not None:
         where = replace(where, devices=_devices(place.seat), nic=_nic(place.seat, fleet))
-    name = label_name(pool.name, str(place.number), *([str(place.rank)] if pool.nodes > 1 else []))
     return Process(
-        name=name,
+        name=label_name(pool.name, str(place.number), *([str(place.rank)] if pool.nodes > 1 else [])),
         pool=pool,
         replica=place.number,
         rank=place.rank,
@@ -85,7 +93,7 @@ def _process(plan: FleetPlan, pool: Pool, fleet: Fleet | None, place: _Place) ->
         launch=launch(plan, pool, kind.vendor if kind else None, where),
         where=where,
         seat=place.seat,
-        node=node,
+        node=nodes.get(place.seat.node) if place.seat else None,
     )
 
 

@@ -14,6 +14,7 @@ from accord.render.processes import OWN_ADDRESS, Process, processes
 from accord.render.rendered import File, Lost, Options, Rendered
 from accord.render.shell import command, exports, holes, needed, remark
 from accord.render.wishes import Aspect, Wish, kind_of, lost, ports
+from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet, Node, Vendor
 from accord.terms.fleet_plan import FleetPlan, Pool, Role
 from accord.terms.gang import Seat
@@ -44,6 +45,9 @@ def render_sglang(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Ren
 
 def _render(engine: str, plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     mine, foreign = _in_words_of(engine, plan)
+    if not mine.pools:
+        fix = "choose the target of the engine that the pools name"
+        raise BadInput(field="--to", value=engine, problem=f"no pool of the plan can run in {engine}", fix=fix)
     kept = options.pinned and bool(plan.seats)
     found = processes(mine, fleet, options)
     routers = _routers(engine, mine, found)
@@ -51,11 +55,11 @@ def _render(engine: str, plan: FleetPlan, fleet: Fleet | None, options: Options)
     files += [File(name=f"run-{name}.sh", text=_router_script(plan, one, found)) for name, one in routers]
     missing = [
         *foreign,
-        *lost(plan, fleet, lambda wish: _judge(wish, plan, fleet, pinned=kept), pinned=kept),
+        *lost(plan, fleet, lambda wish: judge(wish, plan, fleet, pinned=kept), pinned=kept),
         *dict.fromkeys(loss for one in found for loss in one.launch.lost),
     ]
-    order = File(name="order.txt", text=_order(plan, found, [name for name, _ in routers], missing))
-    return Rendered(files=(*files, order), lost=tuple(missing), notes=_notes(mine, fleet))
+    files.append(File(name="order.txt", text=order(plan, found, [name for name, _ in routers], missing)))
+    return Rendered(files=tuple(files), lost=tuple(missing), notes=_notes(mine, fleet))
 
 
 def _in_words_of(engine: str, plan: FleetPlan) -> tuple[FleetPlan, list[Lost]]:
@@ -77,7 +81,8 @@ def _in_words_of(engine: str, plan: FleetPlan) -> tuple[FleetPlan, list[Lost]]:
     return replace(plan, pools=tuple(pools)), missing
 
 
-def _judge(wish: Wish, plan: FleetPlan, fleet: Fleet | None, *, pinned: bool) -> str | None:
+def judge(wish: Wish, plan: FleetPlan, fleet: Fleet | None, *, pinned: bool) -> str | None:
+    """Why scripts can't express `wish`, or None if they do. `pinned`: the plan's seats are kept."""
     if wish.aspect in _NEVER:
         return _NEVER[wish.aspect]
     if wish.aspect in _CHOSEN and not pinned:
@@ -96,17 +101,25 @@ def _script(plan: FleetPlan, process: Process, everyone: tuple[Process, ...]) ->
     what = f"{plan.name}: {process.pool.name}, replica {process.replica}"
     what += f", rank {process.rank} of {process.pool.nodes}" if process.pool.nodes > 1 else ""
     place = f"Run it on {seat.node}." if seat else "Run it on a host with free devices."
-    return _bash((what, place), started, words, everyone)
+    return bash((what, place), started, words, everyone)
 
 
-def _bash(remarks: tuple[str, ...], started: Launch, words: tuple[str, ...], everyone: tuple[Process, ...]) -> str:
+def bash(
+    remarks: tuple[str, ...],
+    started: Launch,
+    words: tuple[str, ...],
+    everyone: tuple[Process, ...],
+    *,
+    before: str = "",
+) -> str:
+    """A script of `words`; `before` is bash that sets a variable of ours."""
     texts = (*words, *(value for _, value in started.environment))
     hosts = {f"HOST_{number}": f"the address of the host of {one.name}" for number, one in enumerate(everyone)}
     head = "#!/usr/bin/env bash\n" + "".join(map(remark, remarks)) + "set -euo pipefail\n"
     found = holes(texts)
     own = f': "${{{OWN_ADDRESS}:=$(hostname -I | cut -d " " -f 1)}}"\n' if OWN_ADDRESS in found else ""
     asked = own + needed((name, hosts[name]) for name in found if name in hosts)
-    return f"{head}\n{asked}{exports(started.environment)}{command(words)}"
+    return f"{head}\n{before}{asked}{exports(started.environment)}{command(words)}"
 
 
 def _numactl(seat: Seat | None, node: Node | None) -> tuple[str, ...]:
@@ -134,10 +147,11 @@ def _routers(engine: str, plan: FleetPlan, found: tuple[Process, ...]) -> list[t
 
 
 def _router_script(plan: FleetPlan, router: Launch, everyone: tuple[Process, ...]) -> str:
-    return _bash((f"{plan.name}: requests come in here", "Run it on any host."), router, router.words, everyone)
+    return bash((f"{plan.name}: requests come in here", "Run it on any host."), router, router.words, everyone)
 
 
-def _order(plan: FleetPlan, found: tuple[Process, ...], routers: list[str], missing: list[Lost]) -> str:
+def order(plan: FleetPlan, found: tuple[Process, ...], routers: list[str], missing: list[Lost]) -> str:
+    """Which script runs where, as a file of its own."""
     lines = [remark(f"{plan.name}: run these, each on its host; the processes of one replica need each other.")]
     lines += [remark(f"Lost: {one.what}: {one.why}") for one in missing]
     steps = [(one.name, one.seat.node if one.seat else f"host {number}") for number, one in enumerate(found)]

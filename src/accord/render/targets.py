@@ -65,6 +65,12 @@ def _sglang() -> Render:
     return render_sglang
 
 
+def _vllm_omni() -> Render:
+    from accord.render.omni import render
+
+    return render
+
+
 TARGETS: Mapping[str, Target] = {
     "kubernetes": Target(words="LeaderWorkerSets or Deployments, Services, DRA resource claims", load=_kubernetes),
     "hami": Target(words="HAMi's scheduler: fractions of devices of ten vendors, in their own names", load=_hami),
@@ -74,4 +80,5 @@ TARGETS: Mapping[str, Target] = {
     "kai": Target(words="KAI: a PodGroup with subgroups, topology, shared NVIDIA devices", load=_kai),
     "vllm": Target(words="vLLM: a shell script for each process, and their order", load=_vllm),
     "sglang": Target(words="SGLang: a shell script for each process, and their order", load=_sglang),
+    "vllm-omni": Target(words="vLLM-Omni: its deploy document, and a script for each process", load=_vllm_omni),
 }

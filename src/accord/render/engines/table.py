@@ -1,6 +1,6 @@
 """The written-out table of engines that renders can start.
 
-In: nothing. Out: `ENGINES`, `launch`. Invariant: an engine's code is imported only when a plan names it.
+In: nothing. Out: `ENGINES`, `launch`, `runs`. Invariant: an engine's code is imported only when a plan names it.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,13 @@ def _sglang() -> Engine:
     return launch_sglang
 
 
-ENGINES: Mapping[str, Callable[[], Engine]] = {"vllm": _vllm, "sglang": _sglang}
+def _vllm_omni() -> Engine:
+    from accord.render.engines.vllm_omni import launch_vllm_omni
+
+    return launch_vllm_omni
+
+
+ENGINES: Mapping[str, Callable[[], Engine]] = {"vllm": _vllm, "sglang": _sglang, "vllm-omni": _vllm_omni}
 
 
 def launch(plan: FleetPlan, pool: Pool, vendor: Vendor | None, where: Where) -> Launch:
@@ -37,3 +43,12 @@ def launch(plan: FleetPlan, pool: Pool, vendor: Vendor | None, where: Where) -> 
             fix=f"known here: {', '.join(sorted(ENGINES))}",
         )
     return load()(plan, pool, vendor, where)
+
+
+def runs(plan: FleetPlan, pool: Pool) -> bool:
+    """Whether the pool's engine has processes for it; else it does the pool's work inside another stage."""
+    if pool.engine != "vllm-omni":
+        return True
+    from accord.render.engines.vllm_omni import stages
+
+    return pool.stage in stages(plan.graph)
