@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from accord.render.around import SERVES, around_pool, around_stage, is_grouped
 from accord.render.dress import Dress, Dresser, Member
-from accord.render.engines.table import launch
+from accord.render.engines.table import launch, runs
 from accord.render.launch import Launch, Where
 from accord.render.names import label_name
 from accord.render.pods import (
@@ -34,7 +34,7 @@ from accord.terms.fleet_plan import FleetPlan, Pool
 def workloads(plan: FleetPlan, fleet: Fleet | None, options: Options, dresser: Dresser) -> Iterator[Document]:
     """The documents of all pools, and what stands around them."""
     written: list[Document] = []
-    pools = [members(plan, pool, fleet, options) for pool in plan.pools]
+    pools = [members(plan, pool, fleet, options) for pool in plan.pools if runs(plan, pool)]
     for replicas in pools:
         check_words(replicas[0][0])
         for pods in replicas:
