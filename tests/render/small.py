@@ -3,6 +3,8 @@
 In: a part's need, relations, seats. Out: a `FleetPlan` of one stage, a `Fleet`. Invariant: both are as plain as can be.
 """
 
+import dataclasses
+
 from accord.edges.fleet_kinds import catalog_kind
 from accord.terms.fleet import Device, Fleet, Nic, Node, Numa
 from accord.terms.fleet_plan import FleetPlan, Pool
@@ -66,3 +68,6 @@ def fleet(*kinds, nodes=2, uuids=True, labels=()):
 
     made = tuple(node(kind, i * nodes + j) for i, kind in enumerate(kinds) for j in range(nodes))
     return Fleet(kinds=tuple(catalog_kind(kind) for kind in kinds), nodes=made)
+
+
+replaced = dataclasses.replace
