@@ -6,7 +6,7 @@ inside the thing that it is part of, and what is taken is filled from below.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
 from accord.cli.fleet_shape import Bunch, Rack, Use, owners, racks, things_of, uses
@@ -174,7 +174,7 @@ _Spots = dict[int, float]
 def _numa(node: Node, number: int, use: Use, colours: dict[str, str]) -> tuple[_Drawn, _Spots]:
     """One NUMA domain, and where the middles of its devices are."""
     roots = dict.fromkeys(thing.root for thing in things_of(node) if thing.numa == number)
-    places = [_root(node, number, root, use, colours) for root in roots]
+    places = [_root(node, Spot(numa=number, root=root), use, colours) for root in roots]
     about = f"{node.numa[number].cpus} cores · {size(node.numa[number].memory_bytes)}"
     content = sum(one.width + 6 for one, _ in places) - 6
     width = max(content + 16, _wide(f"NUMA {number}  {about}", 10) + 16)
@@ -195,13 +195,12 @@ def _numa(node: Node, number: int, use: Use, colours: dict[str, str]) -> tuple[_
     return _Drawn(width=width, height=height, parts=(*frame, *parts)), spots
 
 
-def _root(
-    node: Node, numa: int, root: str | None, use: Use, colours: dict[str, str]
-) -> tuple[_Drawn, _Spots]:  # fmt: skip
+def _root(node: Node, spot: Spot, use: Use, colours: dict[str, str]) -> tuple[_Drawn, _Spots]:
     """One PCIe root with its switches, each a box."""
-    things = [thing for thing in things_of(node) if thing.numa == numa and thing.root == root]
+    root = spot.root
+    things = [thing for thing in things_of(node) if (thing.numa, thing.root) == (spot.numa, root)]
     bridges = list(dict.fromkeys(thing.bridge for thing in things))
-    inner = [_place(node, Spot(numa=numa, root=root, bridge=bridge), use, colours) for bridge in bridges]
+    inner = [_place(node, replace(spot, bridge=bridge), use, colours) for bridge in bridges]
     if root is None and bridges == [None]:
         return inner[0]
     x, spots, parts = 6.0, {}, []
