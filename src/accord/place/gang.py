@@ -29,25 +29,25 @@ _CHOICES_MAX = 32  # sets of preferences tried
 def decide(board: Board, scores: Scores, gang: Gang, *, steps_max: int = STEPS_MAX) -> Placement | Refusal:
     """All seats of a gang, or why not. BadInput for a gang that makes no sense on any fleet."""
     check(gang)
-    found, spent = _best(board, scores, gang, steps_max)
+    found, spent = best(board, scores, gang, steps_max)
     if found is None and spent:
         return refuse_spent(gang, steps_max)
     if found is None:
 
         def attempt(other: Board, its: Gang) -> Answer:
             there = scores if other is board else scores.on(other)
-            best, its_spent = _best(other, there, its, steps_max)
-            return Answer(seats=seats_of(other, its, best) if best else (), spent=its_spent)
+            its_found, its_spent = best(other, there, its, steps_max)
+            return Answer(seats=seats_of(other, its, its_found) if its_found else (), spent=its_spent)
 
         return refuse(board, gang, attempt=attempt)
-    return _placement(board, gang, found)
+    return placed(board, gang, found)
 
 
 def find(board: Board, scores: Scores, gang: Gang, *, steps_max: int = STEPS_MAX) -> Placement | None:
     """The same, without words where there is no answer: finding out what would fit takes longer than deciding."""
     check(gang)
-    found, _ = _best(board, scores, gang, steps_max)
-    return _placement(board, gang, found) if found else None
+    found, _ = best(board, scores, gang, steps_max)
+    return placed(board, gang, found) if found else None
 
 
 def apply(board: Board, placement: Placement) -> None:
@@ -69,7 +69,8 @@ def release(board: Board, placement: Placement) -> None:
         board.give(seat)
 
 
-def _placement(board: Board, gang: Gang, found: Found) -> Placement:
+def placed(board: Board, gang: Gang, found: Found) -> Placement:
+    """What was found, as seats, with the preferences that it doesn't meet."""
     seats = seats_of(board, gang, found)
     unmet = tuple(words(item) for item in _preferred(gang) if not holds(board, item, seats))
     return Placement(gang=gang.name, seats=seats, snapshot=board.version, unmet=unmet)
@@ -79,17 +80,17 @@ def _preferred(gang: Gang) -> tuple[Relation, ...]:
     return tuple(item for item in gang.relations if not isinstance(item, Bandwidth) and not item.required)
 
 
-def _best(board: Board, scores: Scores, gang: Gang, steps_max: int) -> tuple[Found | None, bool]:
+def best(board: Board, scores: Scores, gang: Gang, steps_max: int = STEPS_MAX) -> tuple[Found | None, bool]:
     """What costs least, preferences that are given up included; and whether the bound on work was reached."""
     preferred = _preferred(gang)
     required = tuple(item for item in gang.relations if item not in preferred)
-    best: Found | None = None
-    best_cost, spent = float("inf"), False
+    cheapest: Found | None = None
+    least, spent = float("inf"), False
     # A single replica goes to the first row: losses are rounded so that names break ties (score.py), and a search for
     # less by a fraction of a step would undo that.
     more = STEPS_MORE if sum(part.replicas for part in gang.parts) > 1 else 0
     for price, held in _choices(preferred):
-        if price >= best_cost:
+        if price >= least:
             break
         search = Search(board, scores, gang, held=required + held, work=Work(steps_max))
         try:
@@ -97,9 +98,9 @@ def _best(board: Board, scores: Scores, gang: Gang, steps_max: int) -> tuple[Fou
         except Spent:
             spent = True
             continue
-        if found is not None and found.loss + price < best_cost:
-            best, best_cost = found, found.loss + price
-    return best, spent and best is None
+        if found is not None and found.loss + price < least:
+            cheapest, least = found, found.loss + price
+    return cheapest, spent and cheapest is None
 
 
 def _choices(preferred: tuple[Relation, ...]) -> list[tuple[float, tuple[Relation, ...]]]:
