@@ -117,16 +117,17 @@ def sizes_of(*rows):
 
 
 def test_fractions_that_complement_each_other_leave_worth_behind():
-    worth = gap_worth(sizes_of((700, 1.0), (300, 1.0)))
+    worth = gap_worth(sizes_of((700, 1.0), (300, 1.2)))
+    assert worth[300] == pytest.approx(300)  # there are 300s to spare, and whole devices of them fill 900
+    assert worth[WHOLE] == pytest.approx(900)
     assert worth[300] + worth[700] == pytest.approx(worth[WHOLE])
-    assert worth[WHOLE] == pytest.approx(WHOLE)
     # A gap of 500 holds nothing but one 300; one of 299 holds nothing at all.
     assert worth[500] == pytest.approx(worth[300])
     assert worth[299] == 0
 
 
 def test_a_gap_that_only_something_rare_fills_is_worth_little():
-    common = gap_worth(sizes_of((800, 1.0), (200, 1.0)))
+    common = gap_worth(sizes_of((800, 1.0), (200, 1.2)))
     rare = gap_worth(sizes_of((800, 1.0), (200, 0.01), (500, 1.0)))
     assert rare[200] < common[200]
 
@@ -174,9 +175,7 @@ SOFT = DeviceKind(name="soft", vendor=Vendor.OTHER)
 
 
 def node(name, devices, cpus=64):
-    return Node(
-        name=name, numa=(Numa(cpus=cpus, memory_bytes=1 << 40),), devices=(Device(kind="soft"),) * devices
-    )
+    return Node(name=name, numa=(Numa(cpus=cpus, memory_bytes=1 << 40),), devices=(Device(kind="soft"),) * devices)
 
 
 def part(share=0.0, cpus=1.0, cards=0):

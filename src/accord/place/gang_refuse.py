@@ -13,7 +13,7 @@ from accord.place.board import WHOLE, Board, Ints
 from accord.place.gang_holds import scope_words
 from accord.place.gang_loosen import Bound, alone, bounds, with_part
 from accord.place.gang_wish import cut_of, takes_cards
-from accord.terms.gang import Gang, Part, Seat
+from accord.terms.gang import Gang, Need, Part, Seat
 from accord.terms.refusal import Refusal
 
 _EMPTIED_MAX = 16  # nodes that are tried empty
@@ -45,46 +45,70 @@ def refuse_spent(gang: Gang, steps: int) -> Refusal:
 def refuse(board: Board, gang: Gang, *, attempt: Try) -> Refusal:
     """What binds, and the nearest ways out."""
     binding = [bound for bound in bounds(gang) if attempt(board, bound.lifted).seats]
-    causes = [_cause(board, bound, attempt) for bound in binding]
-    fixes = [_nearest(board, bound, attempt) for bound in binding]
+    nearest = [_nearest(board, bound, attempt) for bound in binding]
+    limits = [_limit(board, bound, words, attempt) for bound, (words, _) in zip(binding, nearest, strict=True)]
+    causes = [f"{bound.value}: {limit}" for bound, limit in zip(binding, limits, strict=True)]
+    fixes = [
+        f"the nearest is {words} ({where})" if words else f"leave out {bound.value} ({where})"
+        for bound, (words, where) in zip(binding, nearest, strict=True)
+    ]
     if not binding:
-        causes = _lacking(board, gang, attempt)
+        causes = limits = _lacking(board, gang, attempt)
+        fixes += _several(board, gang, attempt)
     fixes += _fewer(board, gang, attempt)
     fixes += _freed(board, gang, attempt)
     return Refusal(
         field=binding[0].field if binding else "gang",
         value=binding[0].value if binding else gang.name,
-        limit=causes[0],
+        limit=limits[0],
         causes=tuple(causes),
         fix=tuple(fixes) or ("add nodes that can hold it: nothing smaller that was tried fits",),
     )
 
 
-def _cause(board: Board, bound: Bound, attempt: Try) -> str:
-    """What binds, with how far one gets."""
+def _limit(board: Board, bound: Bound, nearest: str, attempt: Try) -> str:
+    """How far one gets with what binds."""
     part, scope = bound.part, bound.scope
     if part is None or scope is None or not takes_cards(part.need):
-        return f"{bound.value}: without it the gang fits"
+        return f"the nearest that fits is {nearest}" if nearest else "only without it is there a place"
     cards = max(1, part.need.cards)
     single = alone(bound.lifted, part)
     most = _largest(cards, lambda count: _with_cards(single, part, count), lambda gang: attempt(board, gang))
     if most == cards:
-        return f"{bound.value}: fewer than {part.replicas} such places are free"
+        return f"fewer than {part.replicas} such places are free"
     beside = " beside such a NIC" if part.nic_within is not None else ""
-    return f"{bound.value}: no {scope_words(scope)} has more than {most} free{beside}"
+    return f"no {scope_words(scope)} has more than {most} free{beside}"
+
+
+def _several(board: Board, gang: Gang, attempt: Try) -> list[str]:
+    """A smallest set of bounds that have to go together, where none does alone."""
+    values = [bound.value for bound in bounds(gang)]
+    if not attempt(board, _lifted(gang, values)).seats:
+        return []
+    for value in list(values):
+        fewer = [its for its in values if its != value]
+        if attempt(board, _lifted(gang, fewer)).seats:
+            values = fewer
+    return [f"leave out or lower all of: {'; '.join(values)}"]
+
+
+def _lifted(gang: Gang, values: list[str]) -> Gang:
+    for value in values:
+        gang = next((bound.lifted for bound in bounds(gang) if bound.value == value), gang)
+    return gang
 
 
 def _with_cards(gang: Gang, part: Part, count: int) -> Gang:
     return with_part(gang, replace(part, replicas=1, need=replace(part.need, cards=count, share=0.0, codecs=())))
 
 
-def _nearest(board: Board, bound: Bound, attempt: Try) -> str:
-    """The nearest loosening that fits, and where."""
+def _nearest(board: Board, bound: Bound, attempt: Try) -> tuple[str, str]:
+    """The nearest loosening that fits (none: ""), and where it, or the gang without the bound, would stand."""
     for looser in bound.looser:
         answer = attempt(board, looser.gang)
         if answer.seats:
-            return f"the nearest is {looser.words} ({_where(answer.seats, bound.part)})"
-    return f"leave out {bound.value} ({_where(attempt(board, bound.lifted).seats, bound.part)})"
+            return looser.words, _where(answer.seats, bound.part)
+    return "", _where(attempt(board, bound.lifted).seats, bound.part)
 
 
 def _where(seats: tuple[Seat, ...], part: Part | None) -> str:
@@ -135,15 +159,27 @@ def _lacking(board: Board, gang: Gang, attempt: Try) -> list[str]:
             causes.append(f"{part.name}: no kind of device in the fleet can hold one replica")
             continue
         bare = replace(part, within=None, nic_within=None)
-        if (part.within or part.nic_within) and attempt(board, alone(gang, bare)).seats:
+        devices = replace(bare, need=Need(cards=part.need.cards, share=part.need.share))
+        if attempt(board, alone(gang, bare)).seats:
             causes.append(f"{part.name}: no node holds one replica with its scopes")
+        elif attempt(board, alone(gang, devices)).seats:
+            causes.append(f"{part.name}: no node has all that one replica takes beside its devices")
         else:
             causes.append(f"{part.name}: no node has room for one replica{_most_free(board, part)}")
     if causes:
         return causes
     if gang.relations and attempt(board, replace(gang, relations=())).seats:
         return ["no relation alone: several of them together bind"]
-    return ["each part fits alone, all of them together don't"]
+    for part in gang.parts:
+        only = replace(gang, parts=(part,), relations=())
+        if not attempt(board, only).seats:
+            count = _largest(
+                part.replicas - 1,
+                lambda count, only=only, part=part: with_part(only, replace(part, replicas=count)),  # type: ignore[misc]
+                lambda other: attempt(board, other),
+            )
+            causes.append(f"{part.name}: no more than {count} of {part.replicas} replicas have a place")
+    return causes or ["each part fits by itself, all of them together don't"]
 
 
 def _most_free(board: Board, part: Part) -> str:
