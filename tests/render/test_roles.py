@@ -1,8 +1,9 @@
 """Prefill and decode apart, and pools side by side: who finds whom, by which name."""
 
 from accord.terms.fleet_plan import Role
+from accord.terms.gang import Scope, Together
 from tests.render import small
-from tests.render.drive import of_sort, pod_of, rendered
+from tests.render.drive import PLANS, documents, made, of_sort, pod_of, rendered
 from tests.render.small import part
 
 
@@ -45,3 +46,25 @@ def test_pools_side_by_side_have_one_service_over_both():
     pods = [one["spec"]["template"]["metadata"]["labels"] for one in of_sort(found, "Deployment")]
     assert all(both["spec"]["selector"].items() <= pod.items() for pod in pods)
     assert both["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+
+
+def test_stages_find_each_other_before_they_are_ready():
+    found = documents(made(next(path for path in PLANS if "omni" in path.stem)))
+    words = {
+        one["metadata"]["name"]: one["spec"]["template"]["spec"]["containers"][0]["command"]
+        for one in of_sort(found, "Deployment")
+    }
+    address = words["voice-talker"][words["voice-talker"].index("--omni-master-address") + 1]
+    (service,) = [one for one in of_sort(found, "Service") if one["metadata"]["name"] == address]
+    assert service["spec"]["publishNotReadyAddresses"]
+    assert service["spec"]["clusterIP"] == "None", "any port passes"
+    assert service["spec"]["selector"]["app.kubernetes.io/component"] == "thinker"
+
+
+def test_engines_are_told_their_memory_only_where_they_see_the_whole_device():
+    together = Together(parts=("a", "b"), scope=Scope.CARD)
+    parts = [part(name, share=0.5, memory_bytes=48 * small.GIB) for name in ("a", "b")]
+    for kind, told in (("h20", False), ("mi300x", True)):
+        found, _ = rendered(small.plan(*parts, relations=(together,), kind=kind))
+        words = [pod_of(one)["containers"][0]["command"] for one in of_sort(found, "Deployment")]
+        assert all(("--gpu-memory-utilization" in some) == told for some in words)

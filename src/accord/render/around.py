@@ -54,6 +54,28 @@ def around_pool(member: Member, started: Launch) -> Iterator[Document]:
         yield _autoscaler(member, metric, member.options.replicas_max)
 
 
+def peers_name(*texts: str) -> str:
+    """Where processes of other pools find a pool's leaders, before they are ready for requests, too."""
+    return f"{label_name(*texts)}-peers"
+
+
+def calls(started: Launch, member: Member) -> bool:
+    """Whether a process is told the name under which others find the pool of `member`."""
+    name = peers_name(member.plan.name, member.pool.name)
+    return any(name in word for word in (*started.words, *(value for _, value in started.environment)))
+
+
+def peers_service(member: Member) -> Document:
+    """A Service without an address of its own: its name is the leaders' addresses, ready or not, on any port."""
+    name = peers_name(member.plan.name, member.pool.name)
+    spec: Document = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {**selector(member), **SERVES},
+    }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _named(member, name), "spec": spec}
+
+
 def around_stage(pools: list[list[tuple[Member, ...]]]) -> Iterator[Document]:
     """A Service over pools that do the same work side by side; a router before those that share it."""
     whole = [replicas[0][0] for replicas in pools if replicas[0][0].pool.role is Role.WHOLE]

@@ -63,6 +63,7 @@ class Dress:
 
     `node_labels` are those that its node must have. `owner_labels` and `owner_annotations` go on the Deployment or
     LeaderWorkerSet itself. `documents` stand before the workload; a document that several pods bring is written once.
+    `confines`: a process sees no more of a device's memory than its part; else the engine must be told to take no more.
     `tolerations` are keys of taints that keep other pods off nodes with devices.
     """
 
@@ -73,6 +74,7 @@ class Dress:
     owner_annotations: Pairs = ()
     environment: Pairs = ()
     node_labels: Pairs = ()
+    confines: bool = True
     tolerations: tuple[str, ...] = ()
     scheduler: str | None = None
     runtime_class: str | None = None

@@ -44,6 +44,7 @@ def dress(member: Member) -> Dress:
     )
     labels: Pairs = (("kai.scheduler/queue", _QUEUE), ("kai.scheduler/subgroup-name", task_name(member.pool)))
     return Dress(
+        confines=not member.part.need.share,  # KAI counts a device's memory; nobody keeps a process to its part
         limits=() if shared else whole_devices(member),
         labels=labels,
         annotations=annotations,

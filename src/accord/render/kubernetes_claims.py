@@ -7,6 +7,7 @@ claimed, the whole device is.
 from dataclasses import dataclass
 
 from accord.render.dress import Claim, Dress, Member, Pairs
+from accord.render.engines.table import runs
 from accord.render.kubernetes_drivers import (
     FRACTIONS,
     NIC_CLASS,
@@ -105,7 +106,12 @@ def _one_card(member: Member, mates: tuple[str, ...]) -> Dress:
     used = [one for one in (mine.devices, mine.nic) if any(request["name"] == one for request in requests)]
     used = used if mine.devices in used else [asked[0].devices, *used]
     claim = Claim(name="claim", shared=claim_name, requests=tuple(used))
-    return Dress(claims=(claim,), documents=(*_classes(several), document), tolerations=_tolerations(member))
+    return Dress(
+        claims=(claim,),
+        documents=(*_classes(several), document),
+        tolerations=_tolerations(member),
+        confines=bool(found.template or found.shared),
+    )
 
 
 def _mate(member: Member, part: str) -> Member:
@@ -255,11 +261,12 @@ def slice_of(kind: DeviceKind, need: Need, template: str | None) -> Slice:
 
 
 def card_mates(plan: FleetPlan, part: str) -> tuple[str, ...]:
-    """All parts that must stand on one card with this one; empty if none must."""
+    """All parts with processes that must stand on one card with this one; empty if none must."""
+    running = {pool.part for pool in plan.pools if runs(plan, pool)}
     for relation in plan.gang.relations:
         match relation:
             case Together(parts=parts, scope=Scope.CARD, required=True) if part in parts:
-                return tuple(sorted(set(parts)))
+                return tuple(sorted(set(parts) & running))
             case _:
                 continue
     return ()

@@ -7,7 +7,7 @@ those of its part: a Deployment's, or a LeaderWorkerSet's where one replica stan
 from collections.abc import Iterator
 from dataclasses import replace
 
-from accord.render.around import SERVES, around_pool, around_stage, is_grouped
+from accord.render.around import SERVES, around_pool, around_stage, calls, is_grouped, peers_name, peers_service
 from accord.render.dress import Dress, Dresser, Member
 from accord.render.engines.table import launch, runs
 from accord.render.launch import Launch, Where
@@ -21,8 +21,8 @@ from accord.render.pods import (
     labels,
     pod_template,
     selector,
-    service_name,
 )
+from accord.render.processes import memory_share
 from accord.render.rendered import Options
 from accord.render.wishes import kind_of, ports
 from accord.render.yaml_text import Document
@@ -43,6 +43,8 @@ def workloads(plan: FleetPlan, fleet: Fleet | None, options: Options, dresser: D
                     written.append(document)
                     yield document
         yield from around_pool(replicas[0][0], launch_of(replicas[0][0]))
+        if any(calls(launch_of(other[0][0]), replicas[0][0]) for other in pools):
+            yield peers_service(replicas[0][0])
     for stage in plan.graph.stages:
         yield from around_stage([replicas for replicas in pools if replicas[0][0].pool.stage == stage.name])
 
@@ -88,7 +90,7 @@ def _leader_and_workers(model: Member) -> tuple[Member, ...]:
 def _replica(pods: tuple[Member, ...], dresser: Dresser) -> Iterator[Document]:
     """One workload with what it needs."""
     dresses = [dresser(member) for member in pods]
-    launches = [launch_of(member) for member in pods]
+    launches = [launch_of(member, dress) for member, dress in zip(pods, dresses, strict=True)]
     for dress in dresses:
         yield from dress.documents
     for member, started in zip(pods, launches, strict=True):
@@ -105,7 +107,7 @@ def _replica(pods: tuple[Member, ...], dresser: Dresser) -> Iterator[Document]:
         yield _deployment(pods[0], dresses[0], templates[0])
 
 
-def launch_of(member: Member) -> Launch:
+def launch_of(member: Member, dress: Dress | None = None) -> Launch:
     """How a process of these pods is started."""
     plan, several = member.plan, member.pool.nodes > 1
     nics = ports(member.seats, member.fleet)
@@ -115,7 +117,8 @@ def launch_of(member: Member) -> Launch:
         leader_address=LEADER_ADDRESS if several else POD_ADDRESS,
         own_address=POD_ADDRESS,
         nic=nics[0] if nics is not None and len(set(nics)) == 1 else None,
-        peers=tuple((pool.name, service_name(plan.name, pool.name)) for pool in plan.pools),
+        peers=tuple((pool.name, peers_name(plan.name, pool.name)) for pool in plan.pools),
+        memory_share=None if dress is None or dress.confines else memory_share(member.part.need, member.kind),
     )
     return launch(plan, member.pool, member.vendor, where)
 
