@@ -50,15 +50,15 @@ def _render(engine: str, plan: FleetPlan, fleet: Fleet | None, options: Options)
         raise BadInput(field="--to", value=engine, problem=f"no pool of the plan can run in {engine}", fix=fix)
     kept = options.pinned and bool(plan.seats)
     found = processes(mine, fleet, options)
-    routers = _routers(engine, mine, found)
+    fronts = routers(engine, mine, found)
     files = [File(name=f"run-{one.name}.sh", text=_script(plan, one, found)) for one in found]
-    files += [File(name=f"run-{name}.sh", text=_router_script(plan, one, found)) for name, one in routers]
+    files += [File(name=f"run-{name}.sh", text=_router_script(plan, one, found)) for name, one in fronts]
     missing = [
         *foreign,
         *lost(plan, fleet, lambda wish: judge(wish, plan, fleet, pinned=kept), pinned=kept),
         *dict.fromkeys(loss for one in found for loss in one.launch.lost),
     ]
-    files.append(File(name="order.txt", text=order(plan, found, [name for name, _ in routers], missing)))
+    files.append(File(name="order.txt", text=order(plan, found, [name for name, _ in fronts], missing)))
     return Rendered(files=tuple(files), lost=tuple(missing), notes=_notes(mine, fleet))
 
 
@@ -134,11 +134,12 @@ def _numactl(seat: Seat | None, node: Node | None) -> tuple[str, ...]:
     return ("numactl", f"--cpunodebind={domains}", f"--membind={domains}")
 
 
-def _routers(engine: str, plan: FleetPlan, found: tuple[Process, ...]) -> list[tuple[str, Launch]]:
+def routers(engine: str, plan: FleetPlan, found: tuple[Process, ...]) -> list[tuple[str, Launch]]:
+    """The routers of `engine` that the stages of the plan need, named."""
     made = []
     for stage in plan.graph.stages:
         leaders = [one for one in found if one.pool.stage == stage.name and one.rank == 0]
-        apart = [one for one in leaders if one.pool.role is not Role.WHOLE]
+        apart = [one for one in leaders if one.pool.role is not Role.WHOLE and one.pool.engine == engine]
         workers = tuple(Worker(role=one.pool.role, host=one.host, slot=one.where.slot) for one in apart)
         router = launch_router(engine, workers)
         if router is not None:
@@ -150,12 +151,12 @@ def _router_script(plan: FleetPlan, router: Launch, everyone: tuple[Process, ...
     return bash((f"{plan.name}: requests come in here", "Run it on any host."), router, router.words, everyone)
 
 
-def order(plan: FleetPlan, found: tuple[Process, ...], routers: list[str], missing: list[Lost]) -> str:
+def order(plan: FleetPlan, found: tuple[Process, ...], fronts: list[str], missing: list[Lost]) -> str:
     """Which script runs where, as a file of its own."""
     lines = [remark(f"{plan.name}: run these, each on its host; the processes of one replica need each other.")]
     lines += [remark(f"Lost: {one.what}: {one.why}") for one in missing]
     steps = [(one.name, one.seat.node if one.seat else f"host {number}") for number, one in enumerate(found)]
-    steps += [(name, "any host, once the others answer") for name in routers]
+    steps += [(name, "any host, once the others answer") for name in fronts]
     for name, place in steps:
         lines.append(f"run-{name}.sh  " + remark(f"on {place}"))
     return "".join(lines)

@@ -71,6 +71,12 @@ def _vllm_omni() -> Render:
     return render
 
 
+def _ray() -> Render:
+    from accord.render.ray import render
+
+    return render
+
+
 TARGETS: Mapping[str, Target] = {
     "kubernetes": Target(words="LeaderWorkerSets or Deployments, Services, DRA resource claims", load=_kubernetes),
     "hami": Target(words="HAMi's scheduler: fractions of devices of ten vendors, in their own names", load=_hami),
@@ -81,4 +87,5 @@ TARGETS: Mapping[str, Target] = {
     "vllm": Target(words="vLLM: a shell script for each process, and their order", load=_vllm),
     "sglang": Target(words="SGLang: a shell script for each process, and their order", load=_sglang),
     "vllm-omni": Target(words="vLLM-Omni: its deploy document, and a script for each process", load=_vllm_omni),
+    "ray": Target(words="Ray: one placement group, and the program that starts its processes", load=_ray),
 }

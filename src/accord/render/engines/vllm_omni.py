@@ -62,14 +62,15 @@ def launch_vllm_omni(plan: FleetPlan, pool: Pool, vendor: Vendor | None, where: 
     port = HTTP + where.slot
     words += ["--host", "0.0.0.0", "--port", str(port)] if head else ["--headless"]
     words += [] if head else ["--omni-replica-address", where.own_address]
-    text = yaml_text((deploy_document(plan, {one.name: template_devices(one) for one in plan.pools}, one_host=False),))
+    devices = {one.name: template_devices(one) for one in plan.pools}
+    document = deploy_document(plan, devices, one_host=False, shares={pool.name: where.memory_share})
     return Launch(
         words=tuple(words),
         image=_IMAGES.get(vendor or Vendor.NVIDIA, f"registry.invalid/vllm-omni-{vendor}"),
         environment=visible_devices(vendor, where),
         ports=(Port(name="http", number=port), Port(name="omni-master", number=_MASTER)) if head else (),
         health="/health" if head else None,
-        mounts=(Mount(path=DEPLOY, text=text),),
+        mounts=(Mount(path=DEPLOY, text=yaml_text((document,))),),
         lost=losses(plan, pool),
     )
 
