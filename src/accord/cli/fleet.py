@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ import msgspec
 from accord.cli.fleet_place import place
 from accord.cli.fleet_shape import uses
 from accord.cli.fleet_svg import fleet_svg, node_svg
-from accord.cli.fleet_words import fleet_lines, kind_lines, node_lines
+from accord.cli.fleet_words import catalog_lines, fleet_lines, node_lines
 from accord.cli.options import json_option
 from accord.edges import device_catalog
 from accord.edges.cluster_api import read_cluster, server_at, server_of
@@ -30,15 +31,7 @@ from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet, Node
 
 
-@click.group(short_help="Find out what devices there are, and look at them.")
-def fleet() -> None:
-    """Find out what devices there are, and look at them."""
-
-
-fleet.add_command(place)
-
-
-@fleet.command()
+@click.command(short_help="Write down what this machine, or a cluster, has.")
 @click.option("--kubernetes", is_flag=True, help="Probe a cluster, by its API server, instead of this machine.")
 @click.option("--context", help="The kubeconfig's context (default: its current one).")
 @click.option("--server", metavar="URL", help="The address of an API server that asks for nothing: `kubectl proxy`.")
@@ -64,7 +57,7 @@ def probe(*, kubernetes: bool, context: str | None, server: str | None, out: Pat
     return 0
 
 
-@fleet.command()
+@click.command(short_help="Draw the topology of a fleet.")
 @click.argument("path", metavar="FLEET", type=click.Path(path_type=Path))
 @click.option("--node", "name", metavar="NODE", help="Show one node in full, with who has what of it.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw it into this SVG file, too.")
@@ -84,17 +77,35 @@ def show(*, path: Path, name: str | None, svg: Path | None, as_json: bool) -> in
     return 0
 
 
-@fleet.command()
+@click.command(short_help="List the devices of the catalog.")
 @json_option
 def kinds(*, as_json: bool) -> int:
     """List the devices of the catalog with their figures."""
-    catalog = Fleet(kinds=tuple(catalog_kind(name) for name in device_catalog.names()), nodes=())
+    catalog = tuple(catalog_kind(name) for name in device_catalog.names())
     if as_json:
-        click.echo(json.dumps({"kinds": msgspec.to_builtins(catalog.kinds)}, ensure_ascii=False))
+        click.echo(json.dumps({"kinds": msgspec.to_builtins(catalog)}, ensure_ascii=False))
         return 0
-    for line in kind_lines(catalog, width=_width()):
+    for line in catalog_lines(catalog, width=_width()):
         click.echo(line)
     return 0
+
+
+_VERBS: Mapping[str, click.Command] = {"probe": probe, "show": show, "kinds": kinds, "place": place}
+
+
+class _Verbs(click.Group):
+    """The verbs of the table above, in its order."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _VERBS.get(cmd_name)
+
+
+@click.group(cls=_Verbs, short_help="Find out what devices there are, look at them, place gangs on them.")
+def fleet() -> None:
+    """Find out what devices there are, look at them, place gangs on them."""
 
 
 def _this_machine() -> Fleet:

@@ -4,7 +4,7 @@ In: a `Fleet`. Out: lines. Invariant: equal things are counted, not repeated, an
 """
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from accord.cli.fleet_shape import Bunch, Rack, Use, owners, racks, shapes, total, uses
@@ -16,6 +16,7 @@ from accord.terms.tensors import Dtype
 FREE, PART, FULL = "□", "◧", "■"
 _DEVICES_SHOWN = 16
 _UNSEEN_SHOWN = 8
+_HEADING = ("kind", "vendor", "memory", "bandwidth", "bf16 or f16", "link", "$/h")
 # From the figure to trust most to the one to trust least.
 _TAGS = (Tag.MEASURED, Tag.DATASHEET, Tag.REPORTED, Tag.ASSUMED)
 
@@ -84,12 +85,12 @@ def kind_lines(fleet: Fleet, *, width: int) -> Iterator[str]:
     """The kinds of devices with their figures, how many there are, and how much of them is free."""
     used = uses(fleet)
     count: Counter[str] = Counter()
-    taken: Counter[str] = Counter()
+    taken: defaultdict[str, float] = defaultdict(float)
     for node in fleet.nodes:
         for device, share in zip(node.devices, used[node.name].shares, strict=True):
             count[device.kind] += 1
-            taken[device.kind] += share  # type: ignore[assignment]  # a Counter of floats counts as well
-    rows: Rows = [("kind", "vendor", "memory", "bandwidth", "bf16", "link", "$/h", "devices", "free", "weakest figure")]
+            taken[device.kind] += share
+    rows: Rows = [(*_HEADING, "devices", "free", "weakest figure")]
     for kind in fleet.kinds:
         free = round(count[kind.name] - taken[kind.name], 2)
         rows.append((*_figures(kind), f"{count[kind.name]:,}", f"{free:,.6g}", _weakest(kind)))
@@ -97,6 +98,17 @@ def kind_lines(fleet: Fleet, *, width: int) -> Iterator[str]:
         yield ""
         yield from table_lines(rows, width=width)
     yield ""
+
+
+def catalog_lines(kinds: Sequence[DeviceKind], *, width: int) -> Iterator[str]:
+    """Kinds with their figures, what can be cut from them, and their codec units."""
+    rows: Rows = [(*_HEADING, "weakest figure", "cut into", "codec units")]
+    for kind in kinds:
+        cut = f"{len(kind.templates)} templates" if kind.templates else "nothing known"
+        how = cut if not kind.soft_share else f"any share, {cut}" if kind.templates else "any share"
+        codecs = ", ".join(f"{codec.units} {codec.name}" for codec in kind.codecs) or "-"
+        rows.append((*_figures(kind), _weakest(kind), how, codecs))
+    yield from table_lines(rows, width=width)
 
 
 def _figures(kind: DeviceKind) -> tuple[str, ...]:
