@@ -3,11 +3,14 @@
 import dataclasses
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accord.edges.fleet_plan_file import load_fleet_plan
+from accord.edges.plan_fleet import fleet_of
 from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.switches import hyper_nodes
 from accord.terms.gang import Apart, Scope, Together
@@ -17,6 +20,38 @@ from tests.render.vendor_plans import K100, MANY, MIXED, XPU, documents, limits,
 LEAF, SPINE = TOPOLOGY_KEYS[Scope.LEAF], TOPOLOGY_KEYS[Scope.SPINE]
 
 # Volcano
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def counted(found):
+    """Pods of a plan's pools; a router waits for nobody."""
+    pods_of_owners = 0
+    for one in found:
+        if one["kind"] == "Deployment" and not one["metadata"]["name"].endswith("-router"):
+            pods_of_owners += one["spec"]["replicas"]
+        if one["kind"] == "LeaderWorkerSet":
+            pods_of_owners += one["spec"]["replicas"] * one["spec"]["leaderWorkerTemplate"]["size"]
+    return pods_of_owners
+
+
+@pytest.mark.parametrize("name", ["many", *sorted(path.stem for path in (EXAMPLES / "plans").glob("*.yaml"))])
+def test_gangs_wait_for_as_many_pods_as_there_are(name):
+    made, on = MANY, MIXED
+    if name != "many":
+        made = load_fleet_plan(EXAMPLES / "plans" / f"{name}.yaml")
+        on = fleet_of(made, EXAMPLES / "fleets" / "mixed.yaml")
+    volcano, koordinator, kai = (documents(target, made, on) for target in ("volcano", "koordinator", "kai"))
+    (group,) = of_sort(volcano, "PodGroup")
+    assert group["spec"]["minMember"] == counted(volcano)
+    if "minTaskMember" in group["spec"]:
+        assert sum(group["spec"]["minTaskMember"].values()) == counted(volcano)
+    told = [pod["metadata"].get("annotations", {}) for pod in pods(koordinator)]
+    numbers = {one["gang.scheduling.koordinator.sh/min-available"] for one in told if one}
+    assert numbers == {str(counted(koordinator))}
+    (group,) = of_sort(kai, "PodGroup")
+    assert sum(one.get("minMember", 0) for one in group["spec"]["subGroups"]) == counted(kai)
 
 
 def test_volcano_groups_all_pods():

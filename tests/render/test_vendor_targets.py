@@ -1,18 +1,25 @@
 """The targets with schedulers of their own, judged by those projects' schemas and admission rules."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accord.edges.fleet_plan_file import load_fleet_plan
+from accord.edges.plan_fleet import fleet_of
 from accord.render.wishes import Aspect, wishes
 from accord.terms.gang import Scope, Seat, Together
 from tests.render.fleet_plans import B3, GIB, H20, fleet, part, plan
 from tests.render.outside import faults
 from tests.render.test_yaml_text import HOSTILE
 from tests.render.vendor_plans import MANY, MIXED, documents, of_sort, pods, rendered
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLANS = sorted((EXAMPLES / "plans").glob("*.yaml"))
+EXAMPLE_FLEET = EXAMPLES / "fleets" / "mixed.yaml"
 
 NAMES = ("hami", "volcano", "koordinator", "kueue", "kai")
 
@@ -24,6 +31,14 @@ def test_every_document_is_valid(target, growing):
     assert [fault for one in found for fault in faults(one)] == []
     assert of_sort(found, "LeaderWorkerSet")
     assert of_sort(found, "Deployment")
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_every_document_of_the_examples_is_valid(target, path):
+    made = load_fleet_plan(path)
+    found = documents(target, made, fleet_of(made, EXAMPLE_FLEET), pinned=bool(made.seats))
+    assert [fault for one in found for fault in faults(one)] == []
 
 
 @pytest.mark.parametrize("target", NAMES)

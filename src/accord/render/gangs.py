@@ -7,6 +7,7 @@ keeps them at least on one host.
 from dataclasses import dataclass
 
 from accord.render.dress import Member
+from accord.render.engines.table import runs
 from accord.render.names import label_name
 from accord.terms.fleet_plan import FleetPlan, Pool
 from accord.terms.gang import Scope, Together
@@ -29,6 +30,11 @@ def group_name(plan: FleetPlan) -> str:
     return label_name(plan.name)
 
 
+def running(plan: FleetPlan) -> tuple[Pool, ...]:
+    """The pools that have pods of their own; a gang that waited for others would wait forever."""
+    return tuple(pool for pool in plan.pools if runs(plan, pool))
+
+
 def pods_of(pool: Pool) -> int:
     """The pool's pods."""
     return pool.replicas * pool.nodes
@@ -36,7 +42,7 @@ def pods_of(pool: Pool) -> int:
 
 def all_pods(plan: FleetPlan) -> int:
     """The plan's pods."""
-    return sum(map(pods_of, plan.pools))
+    return sum(map(pods_of, running(plan)))
 
 
 def task_name(pool: Pool) -> str:
@@ -49,10 +55,10 @@ def nears(plan: FleetPlan) -> tuple[Near, ...]:
     found = []
     for relation in plan.gang.relations:
         if isinstance(relation, Together) and relation.scope in SWITCHES:
-            pools = tuple(pool for pool in plan.pools if pool.part in relation.parts)
-            whole = len(pools) == len(plan.pools)
+            pools = tuple(pool for pool in running(plan) if pool.part in relation.parts)
+            whole = len(pools) == len(running(plan))
             found.append(Near(pools=pools, scope=relation.scope, required=relation.required, whole=whole))
-    return tuple(found)
+    return tuple(one for one in found if one.pools)
 
 
 def takes_devices(member: Member) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from accord.render.assemble import assemble
 from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
-from accord.render.gangs import Near, group_name, nears, pods_of, task_name
+from accord.render.gangs import Near, group_name, nears, pods_of, running, task_name
 from accord.render.hami_ask import mib
 from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind, whole_devices
 from accord.render.relations import TOPOLOGY_KEYS
@@ -107,8 +107,8 @@ def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
         }
         for name, constraint in tree.above.items()
     ]
-    groups += [_leaf(task_name(pool), pods_of(pool), tree.parent, leaves) for pool in plan.pools]
-    roots = len(tree.above) + len(plan.pools) - len(tree.parent)
+    groups += [_leaf(task_name(pool), pods_of(pool), tree.parent, leaves) for pool in running(plan)]
+    roots = len(tree.above) + len(running(plan)) - len(tree.parent)
     return {
         "queue": _QUEUE,
         # KAI's own class for what serves; it isn't preempted.

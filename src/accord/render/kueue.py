@@ -12,7 +12,7 @@ from accord.render.around import is_grouped
 from accord.render.assemble import assemble
 from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
-from accord.render.gangs import Near, nears
+from accord.render.gangs import Near, nears, running
 from accord.render.kubernetes_claims import claim_devices
 from accord.render.kubernetes_judge import judge_wish
 from accord.render.plugin_names import judge_plugin_cards, judge_plugin_kind, whole_devices
@@ -82,7 +82,7 @@ def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options, *, by_topolog
     else:
         mapped = "deviceClassMappings in Kueue's configuration for the device classes below"
         what = [mapped, *kubernetes.needs(plan, fleet, options)]
-    sets = [members(plan, pool, fleet, options)[0][0].workload for pool in plan.pools if is_grouped(pool)]
+    sets = [members(plan, pool, fleet, options)[0][0].workload for pool in running(plan) if is_grouped(pool)]
     gate = "Kueue's feature gate WorkloadIdentifierAnnotations for the long name"
     long = [f"{gate} {name}" for name in sets if len(name) > _LONGEST_NAME]
     return (queue, *what, *long)
@@ -123,7 +123,8 @@ def _notes_by_topology(member: Member) -> tuple[str, ...]:
 
 
 def _judge_gang(plan: FleetPlan) -> str | None:
-    alone = len(plan.pools) == 1 and plan.pools[0].replicas == 1
+    pools = running(plan)
+    alone = len(pools) == 1 and pools[0].replicas == 1
     return None if alone else "Kueue admits each pod of a Deployment and each group of a LeaderWorkerSet by itself"
 
 

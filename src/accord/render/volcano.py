@@ -7,7 +7,7 @@ from accord.render import hami
 from accord.render.assemble import assemble
 from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
-from accord.render.gangs import Near, all_pods, group_name, nears, pods_of, takes_devices, task_name
+from accord.render.gangs import Near, all_pods, group_name, nears, pods_of, running, takes_devices, task_name
 from accord.render.hami_ask import memory_of, mib, percent
 from accord.render.names import label_value
 from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind, whole_devices
@@ -105,7 +105,7 @@ def _documents(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[
 def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
     whole = next((one for one in near if one.whole), None)
     policies = _policies(plan, tuple(one for one in near if not one.whole))
-    tasks = {task_name(pool): pods_of(pool) for pool in plan.pools}
+    tasks = {task_name(pool): pods_of(pool) for pool in running(plan)}
     return {
         "minMember": all_pods(plan),
         "queue": "default",
@@ -136,7 +136,7 @@ def _policies(plan: FleetPlan, near: tuple[Near, ...]) -> list[Value]:
                 "networkTopology": _topology(one),
             }
         )
-    for pool in plan.pools:
+    for pool in running(plan):
         if pool.nodes > 1 and pool.name not in used:
             found.append(
                 {
