@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from _bound import unallocated_least
@@ -40,7 +41,7 @@ def test_the_gradient_by_hand():
     nodes = _Nodes(its)
     fgd = _Fgd(nodes, [_spec(pod) for pod in its.pods])
     nodes.take(0, _spec(large), 0)
-    score, device = fgd.score(nodes.fits(nodes_of(2), _spec(small)).nonzero()[0], _spec(small))
+    score, device = fgd.score(nodes.fits(np.arange(2), _spec(small)).nonzero()[0], _spec(small))
     # On n0 400 are free: useless to the large pod, half of all, so 200 of fragments; afterwards none. That is
     # 1 / (1 + exp(-0.2)) = 0.5498. On n1 both still fit afterwards: 0 of fragments, before and after.
     assert score.tolist() == [54, 50]
@@ -52,13 +53,7 @@ def test_a_pod_that_starves_a_device_of_cores_makes_fragments():
     its = trace(hungry, plain, nodes=1)
     fgd = _Fgd(_Nodes(its), [_spec(pod) for pod in its.pods])
     # Half of the pods take no device: 500 before and after. The other half could use all before, nothing after.
-    assert fgd.score(nodes_of(1), _spec(hungry))[0].tolist() == [37]  # 1 / (1 + exp(0.5)) = 0.3775
-
-
-def nodes_of(count):
-    import numpy as np
-
-    return np.arange(count)
+    assert fgd.score(np.arange(1), _spec(hungry))[0].tolist() == [37]  # 1 / (1 + exp(0.5)) = 0.3775
 
 
 def test_typical_pods_are_taken_ten_at_a_time():

@@ -6,6 +6,7 @@ change raises its node's version, and giving a seat back restores exactly what t
 
 import copy
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +178,25 @@ def spread(wanted: int, free: Iterable[int], *, first: int = 0) -> tuple[int, ..
     return tuple(drawn) if left == 0 else None
 
 
+def taken_of(seat: Seat, *, owner: str, movable: bool = False) -> tuple[Taken, ...]:
+    """A seat as capacity that is taken: a fleet with these gives the board as it stands, to start from again."""
+    base = Taken(node=seat.node, owner=owner, movable=movable)
+    share = seat.share_milli / WHOLE
+    rows = [
+        replace(
+            base, device=device, share=share, memory_bytes=seat.memory_bytes, codecs=seat.codecs, template=seat.template
+        )
+        for device in seat.devices
+    ]
+    for numa, (cpus, memory) in enumerate(zip(seat.cpus_milli, seat.host_memory_bytes, strict=True)):
+        if cpus or memory:
+            rows.append(replace(base, numa=numa, cpus=cpus / MILLI, host_memory_bytes=memory))
+    if seat.nic_bytes_per_s or seat.nvme_bytes:
+        rate = float(seat.nic_bytes_per_s)
+        rows.append(replace(base, nic=seat.nic, nic_bytes_per_s=rate, nvme_bytes=seat.nvme_bytes))
+    return tuple(rows)
+
+
 def _seat_of(taken: Taken, board: Board) -> Seat:
     row = board.row[taken.node]
     numa = taken.numa or 0
@@ -192,6 +212,8 @@ def _seat_of(taken: Taken, board: Board) -> Seat:
         devices=() if taken.device is None else (taken.device,),
         share_milli=round(WHOLE * taken.share),
         memory_bytes=taken.memory_bytes,
+        codecs=taken.codecs,
+        template=taken.template,
         cpus_milli=cpus,
         host_memory_bytes=memory,
         nic=taken.nic,

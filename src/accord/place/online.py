@@ -7,9 +7,9 @@ remembered between decisions are losses, and those of a node that has changed ar
 import copy
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accord.place.board import ABSENT, Board, Ints, spread
+from accord.place.gang_caps import Caps
 from accord.place.gang_wish import Cut
 from accord.place.mix import Mix
 from accord.place.score import STEP, Ask, Asks, ask_of, losses, usable
@@ -55,6 +55,7 @@ class Scores:
     def _begin(self, board: Board) -> None:
         count = len(board.nodes)
         self.board = board
+        self.caps = Caps(board)
         self._needs_max = max(_NEEDS_MIN, min(_NEEDS_MAX, _TABLE_BYTES_MAX // (16 * max(count, 1))))
         self._slots: dict[_Key, int] = {}
         self._ask: dict[int, Ask] = {}

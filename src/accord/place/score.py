@@ -129,7 +129,7 @@ def usable(board: Board, row: int, ask: Ask) -> list[int]:
 
 def _host_fits(board: Board, rows: Ints, asks: Asks, which: Ints) -> NDArray[np.bool_]:
     """Whether the node's sums are enough; rules out most pairs once the fleet is full."""
-    fits = board.cpu_sum[rows] >= asks.cpu[which]
+    fits: NDArray[np.bool_] = board.cpu_sum[rows] >= asks.cpu[which]
     fits &= board.host_sum[rows] >= asks.host[which]
     fits &= board.nvme[rows] >= asks.nvme[which]
     fits &= board.share_sum[rows] >= asks.least[which]

@@ -146,13 +146,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """Capacity that somebody has already. `device` None: of the node alone. `share` is of one device's compute."""
+    """Capacity that somebody has already. `device` None: of the node alone. `share` is of one device's compute.
+
+    `template` is the hard partition that was cut for it, `codecs` the units that it has of the device.
+    """
 
     node: str
     owner: str
     device: int | None = None
     share: float = 0.0
     memory_bytes: int = 0
+    codecs: tuple[Codec, ...] = ()
+    template: str | None = None
     cpus: float = 0.0
     host_memory_bytes: int = 0
     numa: int | None = None
