@@ -19,7 +19,7 @@ from accord.terms.architecture import Architecture
 from accord.terms.errors import BadInput
 from accord.terms.tensors import Quantization
 from tests.models import peers
-from tests.models.cards import FOLDER, public_card
+from tests.models.cards import FOLDER, public_card, public_cards
 
 
 def _read(name: str) -> Architecture:
@@ -206,3 +206,19 @@ def test_what_is_not_known_is_refused(settings, field):
     with pytest.raises(BadInput) as error:
         read_card(_LLAMA | {"quantization_config": settings | {"a": 1}}, name="small")
     assert error.value.field == field
+
+
+def test_settings_that_name_nothing_here_are_said():
+    card = {**public_card("Qwen--Qwen3-30B-A3B")}
+    names = ["model.layers.3.mlp.gate_porj", "model.layers.3.self_attn", "model.layers.9.input_layernorm", "lm_head"]
+    card["quantization_config"] = {"quant_method": "fp8", "modules_to_not_convert": [*names, "re:.*ffn_up.*"]}
+    remark = read_card(card, name="qwen").remarks[-1]
+    assert remark.endswith("which could matter: 'model.layers.3.mlp.gate_porj', 're:.*ffn_up.*'")
+
+
+def test_public_settings_name_nothing_unknown():
+    for name in public_cards():
+        values = find_card(str(FOLDER / f"{name}_config.json")).values
+        if "quantization_config" in values:
+            remarks = read_card(values, name=name).remarks
+            assert not any("quantization settings" in remark for remark in remarks), name

@@ -20,6 +20,7 @@ from accord.models.card import Json
 from accord.models.families.table import FAMILIES
 from accord.models.read import read_card
 from accord.terms import units
+from accord.terms.errors import BrokenEdge
 
 
 @click.command(short_help="Show the stage graph of a model.")
@@ -72,4 +73,9 @@ def _width() -> int:
 
 
 def _show(value: str | Mapping[str, Json]) -> None:
-    click.echo(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    try:
+        click.echo(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise BrokenEdge(f"standard output: {error.strerror}; write elsewhere") from error

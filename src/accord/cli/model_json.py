@@ -6,14 +6,14 @@ null.
 
 from collections.abc import Mapping, Sequence
 
-from accord.estimate.summary import CACHE_DTYPES, CacheRow, PageRow, RankRow, StageRow, StepRow, Summary
+from accord.cli.model_json_work import operator_json, step_json
+from accord.estimate.summary import CACHE_DTYPES, CacheRow, PageRow, RankRow, StageRow, Summary
 from accord.estimate.weights import tensor_bytes
 from accord.models.card import Json
 from accord.terms.architecture import Architecture, Stored
 from accord.terms.pages import Pool
 from accord.terms.refusal import Refusal
 from accord.terms.tensors import Tensor
-from accord.terms.work import OperatorClass
 
 
 def summary_json(found: Summary, *, source: str) -> Mapping[str, Json]:
@@ -58,7 +58,8 @@ def _stage(row: StageRow) -> Json:
         "example_units": row.usual_tokens,
         "request_bytes": {str(dtype): row.cache_bytes(row.usual_tokens, dtype) for dtype in CACHE_DTYPES},
         "cache": [_cache(item) for item in row.cache],
-        "steps": [_step(item) for item in row.steps],
+        "operators": [operator_json(item) for item in row.needs.operators],
+        "steps": [step_json(item) for item in row.steps],
         "rank": None if row.rank is None else _rank(row.rank),
         "pages": [_pages(item) for item in row.pages],
         "constraints": [
@@ -72,8 +73,14 @@ def _stored(stored: Stored) -> Json:
     return {
         "quantization": str(stored.quantization),
         "group": stored.group,
+        "scale_bits": stored.scale_bits,
         "exceptions": [
-            {"tensor": item.tensor, "layers": list(item.layers), "quantization": str(item.quantization)}
+            {
+                "tensor": item.tensor,
+                "layers": list(item.layers),
+                "quantization": str(item.quantization),
+                "group": item.group,
+            }
             for item in stored.exceptions
         ],
     }
@@ -90,6 +97,7 @@ def _cache(row: CacheRow) -> Json:
         "value_dim": group.value_dim,
         "window_tokens": group.window,
         "tokens_per_entry": group.ratio,
+        "pieces": group.pieces,
         "state_values": group.state_values,
         "state_dtype": str(group.state_dtype) if group.state_values else None,
         "token_bytes": _by_dtype(row.token_bytes),
@@ -100,25 +108,6 @@ def _cache(row: CacheRow) -> Json:
 
 def _by_dtype(figures: Sequence[float]) -> Json:
     return {str(dtype): figure for dtype, figure in zip(CACHE_DTYPES, figures, strict=True)}
-
-
-def _step(row: StepRow) -> Json:
-    moved = row.traffic
-    return {
-        "phase": row.phase,
-        "new_units": row.load.new,
-        "context_units": row.load.context,
-        "batch": row.load.batch,
-        "flops": moved.flops,
-        "flops_by_class": {str(kind): row.flops(kind) for kind in OperatorClass if row.flops(kind)},
-        "moved_bytes": moved.moved_bytes,
-        "weight_bytes": moved.weight_bytes,
-        "cache_read_bytes": sum(item.cache_bytes for item in moved.operators),
-        "cache_written_bytes": moved.cache_written_bytes,
-        "state_bytes": moved.state_bytes,
-        "activation_bytes": sum(item.activation_bytes for item in moved.operators),
-        "flops_per_byte": moved.intensity,
-    }
 
 
 def _rank(row: RankRow) -> Json:
@@ -144,6 +133,9 @@ def _pages(row: PageRow) -> Json:
                 "requests": plan.requests,
                 "tokens": plan.tokens,
                 "waste_share": plan.waste,
+                "request_pages": plan.request_pages,
+                "request_bytes": plan.request_bytes,
+                "useful_bytes": plan.useful_bytes,
                 "plain_requests": row.plain_requests,
                 "page_tokens_multiple": plan.block,
                 "pools": [_pool(pool) for pool in plan.pools],
@@ -184,9 +176,13 @@ def _tensor(tensor: Tensor, stored: Stored) -> Json:
         "columns": tensor.columns,
         "copies": tensor.copies,
         "layers": list(tensor.layers),
+        "dtype": str(tensor.dtype),
         "split": str(tensor.split),
+        "inner_split": str(tensor.inner),
         "pieces": tensor.pieces,
+        "quantizable": tensor.quantizable,
         "buffer": tensor.buffer,
+        "idle": tensor.idle,
         "weights_bytes": tensor_bytes(tensor, stored),
     }
 

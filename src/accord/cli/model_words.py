@@ -28,7 +28,7 @@ def summary_lines(found: Summary, *, source: str, words: str, width: int) -> Ite
     made = found.architecture
     yield f"  Model  {made.name}"
     yield f"    {made.family}: {words}"
-    yield f"    from {source}"
+    yield from wrapped([f"from {source}"], width)
     yield ""
     yield from graph_lines(found, width=width)
     yield from _section("Stages", table_lines(_stage_table(found), width=width), _totals(found, width))
@@ -70,7 +70,14 @@ def graph_lines(found: Summary, *, width: int) -> Iterator[str]:
 def wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
     """Long sentences, broken and indented."""
     for line in lines:
-        yield from textwrap.wrap(line, max(40, width), initial_indent="    ", subsequent_indent="      ")
+        yield from textwrap.wrap(
+            line,
+            max(40, width),
+            initial_indent="    ",
+            subsequent_indent="      ",
+            break_long_words=False,  # addresses can be copied
+            break_on_hyphens=False,
+        )
 
 
 def _section(title: str, *parts: Iterable[str]) -> Iterator[str]:

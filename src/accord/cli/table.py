@@ -58,7 +58,8 @@ def ratio(number: float) -> str:
 
 def plural(number: int, one: str) -> str:
     """ "1 patch", "2 patches"."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}{'es' if one.endswith('ch') else 's'}"
+    ending = "es" if one.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}{ending}"
 
 
 def _column(cells: tuple[str, ...]) -> list[str]:

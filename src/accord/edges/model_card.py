@@ -16,6 +16,7 @@ from accord.terms.errors import BadInput, BrokenEdge
 
 TEXT_BYTES_MAX = 16 << 20  # the largest public card has 3 MB: it names every expert's number format
 DEPTH_MAX = 32
+KEY_MAX = 1000  # characters; names of modules are keys, too
 
 # What else lies in a model's folder, told by a key that a card doesn't have.
 _OTHER_FILES = {
@@ -65,18 +66,26 @@ def parse_card(text: str, *, where: str) -> Mapping[str, Json]:
         place = f"{where}, line {error.lineno} column {error.colno}"
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
         fix = "the file is cut off there; fetch it again" if cut else "mend it there"
+        if not text.strip():
+            raise BadInput(field="CARD", value=where, problem="empty", fix="give a model's config.json") from error
         there = text[error.pos : error.pos + 20]
         raise BadInput(field=place, value=there, problem=f"not JSON: {error.msg}", fix=fix) from error
     except RecursionError as error:
         raise _too_deep(where) from error
     except ValueError as error:  # a whole number of more digits than Python reads
-        raise BadInput(field="CARD", value=where, problem=str(error), fix="write smaller numbers") from error
+        problem = "holds a whole number of thousands of digits"
+        raise BadInput(field="CARD", value=where, problem=problem, fix="write smaller numbers") from error
     if not isinstance(values, Mapping):
         raise BadInput(field="CARD", value=where, problem="not a mapping", fix="give a model's config.json")
     _bound(values, where=where)
     if "\\ud" in text.lower():
         _no_lone_surrogates(values, where=where)
     return values
+
+
+def _shown(text: str) -> str:
+    """A name from the file system, without what would move a terminal's cursor."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _path(given: str) -> Path | None:
@@ -88,10 +97,10 @@ def _path(given: str) -> Path | None:
 
 
 def _in_folder(folder: Path) -> FoundCard:
-    name = folder.resolve().name
+    name = _shown(folder.resolve().name)
     index = folder / "model_index.json"
     if index.is_file():
-        return FoundCard(name=name, source=str(index), values=_pipeline(index))
+        return FoundCard(name=name, source=_shown(str(index)), values=_pipeline(index))
     path = folder / "config.json"
     if not path.is_file():
         fix = "give a folder with config.json or model_index.json"
@@ -107,7 +116,7 @@ def _in_file(path: Path) -> FoundCard:
     beside = path.with_name(path.name.removesuffix("config.json") + "hf_quant_config.json")
     if "quantization_config" not in values and path.name.endswith("config.json") and beside.is_file():
         values = {**values, "quantization_config": _read(beside)}
-    return FoundCard(name=_name(path), source=str(path), values=values)
+    return FoundCard(name=_shown(_name(path)), source=_shown(str(path)), values=values)
 
 
 def _pipeline(index: Path) -> Mapping[str, Json]:
@@ -166,6 +175,10 @@ def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
             if key in seen:
                 raise BadInput(field=key, value=values[key], problem="the key comes twice", fix="keep one of them")
             seen.add(key)
+    for key in values:
+        if len(key) > KEY_MAX or not key.isprintable():
+            fix = f"write printable keys of at most {KEY_MAX} characters"
+            raise BadInput(field="CARD", value=key, problem="not a key of any card", fix=fix)
     return values
 
 

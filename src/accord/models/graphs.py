@@ -73,7 +73,7 @@ def architecture(
     total = sum(item.parameters for item in needs)
     if total > PARAMETERS_MAX:
         raise BadInput(field="card", value=total, problem="more parameters than any model has", fix="check its sizes")
-    stored = stored_of(((draft.card, draft.parts.tensors) for draft in stages), card)
+    stored, unmet = stored_of(((draft.card, draft.parts.tensors) for draft in stages), card)
     made = tuple(
         Stage(
             name=draft.name,
@@ -94,7 +94,7 @@ def architecture(
         stored=stored,
         context_max=context_max,
         unread=card.unread(),
-        remarks=remarks,
+        remarks=(*remarks, *unmet),
     )
 
 

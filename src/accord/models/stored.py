@@ -4,16 +4,17 @@ In: the quantization settings of a card, and a stage's tensors. Out: `Stored`. I
 that isn't known is BadInput, never taken for unquantized weights.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from accord.models.card import Card
-from accord.models.stored_names import NAMES_MAX, Named
+from accord.models.stored_names import NAMES_MAX, Named, unknown_modules
 from accord.terms.architecture import Stored, StoredAs
 from accord.terms.tensors import Quantization, Tensor
 
 _KEY = "quantization_config"
 _BLOCK = (128, 128)
+_NAMES_SAID = 6  # names in a remark
 
 _ALGORITHMS: Mapping[str, Quantization] = {
     "FP8": Quantization.FP8,
@@ -56,12 +57,25 @@ class _Settings:
     experts: _Kind | None = None
     experts_only: bool = False
     model: str = ""
+    tensors: list[Tensor] = field(default_factory=list)
 
 
-def stored_of(stages: Iterable[tuple[Card, Sequence[Tensor]]], root: Card) -> tuple[Stored, ...]:
-    """The storage of each stage, by its own mapping's settings, else the whole card's."""
+def stored_of(
+    stages: Iterable[tuple[Card, Sequence[Tensor]]], root: Card
+) -> tuple[tuple[Stored, ...], tuple[str, ...]]:
+    """The storage of each stage, by its own mapping's settings, else the whole card's; remarks."""
     read: dict[int, _Settings] = {}
-    return tuple(_stored(card, root, tensors, read) for card, tensors in stages)
+    stored = tuple(_stored(card, root, tensors, read) for card, tensors in stages)
+    return stored, tuple(remark for settings in read.values() for remark in _remarks(settings))
+
+
+def _remarks(settings: _Settings) -> Iterator[str]:
+    for names in (settings.plain, settings.named):
+        unknown = unknown_modules(names, settings.tensors, kind=settings.model)
+        if unknown:
+            said = ", ".join(repr(name[:80]) for name in unknown[:_NAMES_SAID])
+            more = f" and {len(unknown) - _NAMES_SAID} more" if len(unknown) > _NAMES_SAID else ""
+            yield f"quantization settings name what no tensor here stands for, which could matter: {said}{more}"
 
 
 def _stored(card: Card, root: Card, tensors: Sequence[Tensor], read: dict[int, _Settings]) -> Stored:
@@ -73,6 +87,7 @@ def _stored(card: Card, root: Card, tensors: Sequence[Tensor], read: dict[int, _
         read[id(holder)] = _settings(holder.sub(_KEY), root)
         read[id(holder)].model = root.word("model_type", "")
     settings = read[id(holder)]
+    settings.tensors.extend(tensors)
     return Stored(
         quantization=settings.kind.quantization,
         group=settings.kind.group,

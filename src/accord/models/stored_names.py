@@ -6,7 +6,7 @@ simple, the rest is looked up.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import translate
 from typing import Generic, TypeVar
 
@@ -99,9 +99,17 @@ _OUTSIDE: Mapping[str, tuple[str, ...]] = {
 _TOWERS: Mapping[str, tuple[str, ...]] = {
     "vision": (
         "visual", "vision_tower", "vision_model", "multi_modal_projector", "mm_projector", "embed_vision",
+        "patch_merge_mlp",
     ),
     "audio": ("audio_tower", "embed_audio"),
 }  # fmt: skip
+
+
+# What no format but the plain one ever holds, and layers that don't run by default.
+_PLAIN_ANYWAY = re.compile(
+    r"norm|bias|conv1d|rotary|shared_expert_gate|lm_head|embed_tokens|\bmtp\b|\bnextn\b", re.IGNORECASE
+)
+_NUMBER = re.compile(r"\blayers\.(\d+)")
 
 
 class Named(Generic[T]):
@@ -115,6 +123,8 @@ class Named(Generic[T]):
         self._numbered: list[tuple[re.Pattern[str], T]] = []
         self._count = self._regexes = 0
         self._known: dict[str, T | None] = {}
+        self._given: dict[str, str] = {}  # an entry's key -> the name or pattern as the card has it
+        self._met: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(len(self))
@@ -122,20 +132,28 @@ class Named(Generic[T]):
     def __len__(self) -> int:
         return len(self._exact) + len(self._anywhere) + self._count
 
+    def unmet(self) -> tuple[str, ...]:
+        """Names and patterns, as the card has them, that have said nothing of any tensor so far."""
+        return tuple(name for key, name in self._given.items() if key not in self._met)
+
     def add(self, name: str, said: T) -> str | None:
         """Takes in one name or pattern; gives what is wrong with it, or None."""
         if name.startswith("re:"):
-            return self._add_regex(name[3:], said)
+            return self._add_regex(name, said)
         plain = _LEADS.sub("", name)
         plain = _EXPERT.sub("experts.#", plain) if "experts." in plain else plain
         layer = _LAYER.match(plain)
         if "*" not in plain or (layer and layer[1] == "*" and "*" not in (layer[2] or "")):
+            self._given.setdefault(_place(layer) if layer else plain, name)
             return self._add_exact(plain, layer, said)
         self._count += 1
         if layer and layer[1] != "*":
-            self._layers.setdefault(layer[1], []).append((_glob(layer[2] or "*"), said))
+            made = _glob(layer[2] or "*")
+            self._layers.setdefault(layer[1], []).append((made, said))
         else:
-            (self._numbered if _DIGIT.search(plain) else self._patterns).append((_glob(plain), said))
+            made = _glob(plain)
+            (self._numbered if _DIGIT.search(plain) else self._patterns).append((made, said))
+        self._given.setdefault(made.pattern, name)
         return None if self._count <= PATTERNS_MAX else f"more than {PATTERNS_MAX} patterns"
 
     def of(self, tensor: Tensor, layer: int | None, *, kind: str = "") -> T | None:
@@ -158,14 +176,14 @@ class Named(Generic[T]):
 
     def _add_exact(self, plain: str, layer: re.Match[str] | None, said: T) -> str | None:
         if layer:
-            place = f"{layer[1]}.{layer[2] or ''}"
-            if self._exact.setdefault(place, said) != said:
+            if self._exact.setdefault(_place(layer), said) != said:
                 return "two experts of one layer are stored differently"
         else:
             self._anywhere.setdefault(plain, said)
         return None if len(self._exact) + len(self._anywhere) <= NAMES_MAX else f"more than {NAMES_MAX} names"
 
-    def _add_regex(self, text: str, said: T) -> str | None:
+    def _add_regex(self, name: str, said: T) -> str | None:
+        text = name.removeprefix("re:")
         wild = text.count("*") + text.count("+")
         self._regexes += 1
         if len(text) > 200 or wild > _WILD_MAX or self._regexes > _REGEXES_MAX or not _SIMPLE.fullmatch(text):
@@ -175,6 +193,7 @@ class Named(Generic[T]):
         except re.error as error:
             return f"not a pattern: {error}"
         self._count += 1
+        self._given.setdefault(text, name)
         (self._numbered if _DIGIT.search(text) else self._patterns).append((made, said))
         return None if self._count <= PATTERNS_MAX else f"more than {PATTERNS_MAX} patterns"
 
@@ -182,11 +201,12 @@ class Named(Generic[T]):
         for whole in _prefixes(name):
             for place in (f"{layer}.{whole}", f"*.{whole}"):
                 if place in self._exact:
+                    self._met.add(place)
                     return self._exact[place]
-        for pattern, said in self._layers.get(str(layer), ()):
-            if pattern.match(name) or pattern.match(f"{name}.weight"):
-                return said
-        return _first(self._numbered, f"layers.{layer}.{name}") or self._of(f"layers.0.{name}")
+        said = self._first(self._layers.get(str(layer), ()), name)
+        if said is None:
+            said = self._first(self._numbered, f"layers.{layer}.{name}")
+        return said if said is not None else self._of(f"layers.0.{name}")
 
     def _of(self, name: str) -> T | None:
         """What entries that hold in any layer say."""
@@ -201,15 +221,45 @@ class Named(Generic[T]):
             for cut in range(len(words)):
                 for part in (".".join(words[: len(words) - cut]), ".".join(words[cut:])):
                     if part in self._anywhere:
+                        self._met.add(part)
                         return self._anywhere[part]
-        return _first(self._patterns, name)
+        return self._first(self._patterns, name)
+
+    def _first(self, patterns: Sequence[tuple[re.Pattern[str], T]], name: str) -> T | None:
+        for pattern, said in patterns:
+            if any(pattern.match(whole) for whole in (name, f"{name}.weight", f"model.{name}")):
+                self._met.add(pattern.pattern)
+                return said
+        return None
 
 
-def _first(patterns: list[tuple[re.Pattern[str], T]], name: str) -> T | None:
-    for pattern, said in patterns:
-        if any(pattern.match(whole) for whole in (name, f"{name}.weight", f"model.{name}")):
-            return said
-    return None
+def unknown_modules(names: Named[T], tensors: Sequence[Tensor], *, kind: str) -> tuple[str, ...]:
+    """Names and patterns that stand for none of these tensors, and might for matrices of the model."""
+    layers = 1 + max((layer for tensor in tensors for layer in tensor.layers), default=-1)
+    left = [name for name in names.unmet() if not _PLAIN_ANYWAY.search(name) and _inside(name, layers)]
+    while left:
+        alone: Named[bool] = Named()  # without the entries that were asked first
+        for name in left:
+            alone.add(name, True)
+        for tensor in tensors:
+            for layer in tensor.layers or (None,):
+                alone.of(tensor, layer, kind=kind)
+        for tower in _TOWERS:
+            alone.tower(tower)
+        met = len(left) - len(alone.unmet())
+        left = list(alone.unmet())
+        if not met:
+            break
+    return tuple(left)
+
+
+def _inside(name: str, layers: int) -> bool:
+    number = _NUMBER.search(name)
+    return number is None or int(number[1]) < layers
+
+
+def _place(layer: re.Match[str]) -> str:
+    return f"{layer[1]}.{layer[2] or ''}"
 
 
 def _modules(tensor: str, own: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
