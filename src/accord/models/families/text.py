@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from accord.models.card import Card
+from accord.models.families.decoders.dense import with_defaults
 from accord.models.families.family import Family
+from accord.models.families.naming import expert_count
 from accord.models.families.table import FAMILIES
 from accord.models.parts.parts import Parts
 from accord.terms.architecture import Constraint, Unit
@@ -41,6 +43,8 @@ def text_of(card: Card, *, kind: str | None = None, tied: bool | None = None) ->
     """
     named = card.word("model_type", kind)
     own = card.given(model_type=ALIKE.get(named, named))
+    if named in _USUAL:
+        own = with_defaults(expert_count(own, "num_experts"), _USUAL[named])
     remarks: tuple[str, ...] = ()
     if tied is not None:
         if card.names("tie_word_embeddings") and card.flag("tie_word_embeddings", tied) is not tied:
@@ -79,6 +83,24 @@ ALIKE: Mapping[str, str] = {
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
 }
+
+# What they mean where they leave sizes out, which is not what those families mean (transformers' defaults).
+_QWEN2_VL: Mapping[str, int] = {
+    "vocab_size": 152064, "hidden_size": 8192, "intermediate_size": 29568, "num_hidden_layers": 80,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "max_window_layers": 80,
+}  # fmt: skip
+_USUAL: Mapping[str, Mapping[str, int]] = {
+    "qwen2_vl_text": _QWEN2_VL,
+    "qwen2_5_vl_text": _QWEN2_VL,
+    "qwen2_5_omni_text": {"vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944,
+                          "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4},
+    "qwen3_omni_moe_text": {"vocab_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+                            "num_attention_heads": 28},
+    "qwen3_vl_text": {"max_position_embeddings": 128000},
+    "qwen3_vl_moe_text": {"intermediate_size": 5632, "num_attention_heads": 16, "num_key_value_heads": 16,
+                          "head_dim": 128, "max_position_embeddings": 128000, "moe_intermediate_size": 1408,
+                          "num_experts": 60, "num_experts_per_tok": 4},
+}  # fmt: skip
 
 
 def _family(card: Card) -> Family:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from accord.models.card import Card, Json
 from accord.models.families.decoders.dense import Frame, decoder_stage, frame
 from accord.models.families.decoders.mla import extra_layers
+from accord.models.families.naming import expert_count, one_name
 from accord.models.graphs import architecture, text_in, text_out
 from accord.models.parts.compressed import (
     Compression,
@@ -44,7 +45,8 @@ _DEFAULTS: Mapping[str, Json] = {
 
 def build(card: Card, name: str) -> Architecture:
     """The architecture of a DeepSeek-V4."""
-    own = card.given(**{key: value for key, value in _DEFAULTS.items() if not card.names(key)})
+    named = one_name(expert_count(card, "n_routed_experts"), {"intermediate_size": "moe_intermediate_size"})
+    own = named.given(**{key: value for key, value in _DEFAULTS.items() if not named.names(key)})
     base = frame(own)
     own.skip(
         "compress_rope_theta", "hc_eps", "hc_sinkhorn_iters", "norm_topk_prob", "partial_rotary_factor",

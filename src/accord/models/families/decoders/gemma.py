@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from accord.models.card import Card
 from accord.models.families.decoders.dense import Frame, Heads, attend, lone, with_defaults
 from accord.models.families.decoders.windows import Span, by_kind
+from accord.models.families.naming import one_name
 from accord.models.parts.feedforward import ACTIVATIONS, gated
 from accord.models.parts.parts import Layers, Parts, head, norm, tokens
 from accord.terms.architecture import Architecture
@@ -87,7 +88,9 @@ def patterned(card: Card, layers: Layers, *, every: int, window: int) -> tuple[S
 
 def layer_kinds(card: Card, layers: Layers, *, every: int) -> tuple[str, ...]:
     """One word a layer."""
-    pattern = card.size("sliding_window_pattern", every)
+    pattern = one_name(card, {"_sliding_window_pattern": "sliding_window_pattern"}).size(
+        "sliding_window_pattern", every
+    )
     listed = card.words("layer_types", known=(_FULL, _SLIDING), count=len(layers) if "layer_types" in card else None)
     return listed or tuple(_SLIDING if (layer + 1) % pattern else _FULL for layer in layers)
 

@@ -37,8 +37,6 @@ def build(card: Card, name: str) -> Architecture:
     full.skip("final_logit_softcapping", "expert_intermediate_size")
     if full.word("use_bidirectional_attention", "") == "all":
         full.wrong("use_bidirectional_attention", problem="an encoder, not a decoder", fix="write vision, or null")
-    if "per_layer_config" in full:
-        full.wrong("per_layer_config", problem="not read here", fix="write global_head_dim and the like instead")
     shared = shared_layers(full, base.layers, layer_kinds(full, base.layers))
     parts = decoder(full, base, _attention(full, base, shared), _feedforward(full, base, shared))
     parts += per_layer_inputs(full, base, default=256)
@@ -81,7 +79,8 @@ def _attention(card: Card, base: Frame, shared: Layers) -> Parts:
     made = NOTHING
     for span in by_kind(base.layers, layer_kinds(card, base.layers), window=window):
         is_full = span.reach is Reach.CAUSAL
-        kv_heads, head_dim = _sizes(card, is_full=is_full, keys_are_values=keys_are_values)
+        sliding = card.size("num_key_value_heads", 4), card.size("head_dim", 256)
+        kv_heads, head_dim = _full_sizes(card, span, keys_are_values=keys_are_values) if is_full else sliding
         card.divides("num_attention_heads", heads, kv_heads, by="the number of key and value heads")
         for layers, is_shared in split(span, shared):
             made += grouped(
@@ -108,12 +107,21 @@ def split(span: Span, shared: Layers) -> tuple[tuple[Layers, bool], ...]:
     return (own, False), (tuple(layer for layer in span.layers if layer in shared), True)
 
 
-def _sizes(card: Card, *, is_full: bool, keys_are_values: bool) -> tuple[int, int]:
-    """Key and value heads, and the heads' size, of sliding and of full layers."""
-    kv_heads = card.size("num_key_value_heads", 4)
-    fewer = card.size("num_global_key_value_heads", kv_heads)
-    small, large = card.size("head_dim", 256), card.size("global_head_dim", 512)
-    return (fewer if keys_are_values else kv_heads, large) if is_full else (kv_heads, small)
+def _full_sizes(card: Card, full: Span, *, keys_are_values: bool) -> tuple[int, int]:
+    """Key and value heads of full layers, and their size; transformers saves both as `per_layer_config`."""
+    kv_heads, head_dim = card.size("num_key_value_heads", 4), card.size("head_dim", 256)
+    fewer, larger = card.size("num_global_key_value_heads", kv_heads), card.size("global_head_dim", 512)
+    if "per_layer_config" not in card:
+        return fewer if keys_are_values else kv_heads, larger
+    below = card.sub("per_layer_config")
+    layers = tuple(str(layer) for layer in full.layers)
+    if set(below.keys()) != set(layers):
+        card.wrong("per_layer_config", problem="not for the full layers alone", fix="name all of them, and no other")
+    each = [below.sub(layer) for layer in layers]
+    found = {(own.size("num_key_value_heads", kv_heads), own.size("head_dim", head_dim)) for own in each}
+    if len(found) > 1:
+        card.wrong("per_layer_config", problem="full layers that differ", fix="write the same sizes for all of them")
+    return found.pop()
 
 
 def _feedforward(card: Card, base: Frame, shared: Layers) -> Parts:

@@ -7,6 +7,7 @@ from accord.models.card import Card
 from accord.models.families.decoders.dense import Traits, attend, decoder, frame, heads_of, lone
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
 from accord.models.families.decoders.windows import Sliding, spans
+from accord.models.families.naming import expert_count, one_name
 from accord.terms.architecture import Architecture
 
 FAMILY = "gpt-oss"
@@ -16,17 +17,18 @@ _TRAITS = Traits(bias=True, kv_heads=8, head_dim=64)
 
 def build(card: Card, name: str) -> Architecture:
     """The architecture of gpt-oss."""
-    card.skip("swiglu_alpha", "swiglu_limit", "experts_per_token", "initial_context_length")
-    base = frame(card)
-    seen = spans(card, base.layers, Sliding.ALTERNATE, window=None if card.names("sliding_window") else 128)
-    attention = attend(base, heads_of(card, base, _TRAITS), seen, sinks=True)
-    count = card.size("num_local_experts", 128)
+    card.skip("swiglu_alpha", "swiglu_limit", "initial_context_length")
+    own = one_name(expert_count(card, "num_local_experts"), {"experts_per_token": "num_experts_per_tok"})
+    base = frame(own)
+    seen = spans(own, base.layers, Sliding.ALTERNATE, window=None if own.names("sliding_window") else 128)
+    attention = attend(base, heads_of(own, base, _TRAITS), seen, sinks=True)
+    count = own.size("num_local_experts", 128)
     mixture = Mixture(
         sparse=base.layers,
         count=count,
-        chosen=card.size("num_experts_per_tok", 4, most=count),
-        width=card.size("intermediate_size", 2880),
+        chosen=own.size("num_experts_per_tok", 4, most=count),
+        width=own.size("intermediate_size", 2880),
         bias=True,
     )
-    parts = decoder(card, base, attention, mixture_parts(base.hidden, mixture))
+    parts = decoder(own, base, attention, mixture_parts(base.hidden, mixture))
     return lone(card, name, base=base, family=FAMILY, parts=parts)

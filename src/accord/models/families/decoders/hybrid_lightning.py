@@ -7,6 +7,7 @@ from accord.models.card import Card
 from accord.models.families.decoders.dense import Frame, decoder, frame
 from accord.models.families.decoders.hybrids import FULL, RECURRENT, alone, mixers, plain_attention
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
+from accord.models.families.naming import expert_count
 from accord.models.parts.parts import Layers
 from accord.models.parts.recurrent import lightning
 from accord.terms.architecture import Architecture
@@ -19,14 +20,16 @@ def build(card: Card, name: str) -> Architecture:
     base = frame(card)
     recurrent, full = _layers(card, base)
     heads = card.size("num_attention_heads", 32)
-    own = card.given(num_attention_heads=heads, num_key_value_heads=card.size("num_key_value_heads", 8))
+    own = expert_count(card, "num_local_experts").given(
+        num_attention_heads=heads, num_key_value_heads=card.size("num_key_value_heads", 8)
+    )
     if "head_dim" not in card:
         card.divides("hidden_size", base.hidden, heads, by="num_attention_heads")
     head_dim = card.size("head_dim", base.hidden // heads)
     mixing = lightning(
         recurrent, hidden=base.hidden, heads=heads, head_dim=head_dim, chunk=card.size("block_size", 256)
     ) + plain_attention(own, full, hidden=base.hidden, head_dim=head_dim)
-    count = card.size("num_local_experts", 8)
+    count = own.size("num_local_experts", 8)
     mixture = Mixture(
         sparse=base.layers,
         count=count,

@@ -23,13 +23,18 @@ def build(card: Card, name: str) -> Architecture:
     base = frame(card)
     recurrent, full = _layers(card, base, kind)
     bias = card.flag("attention_bias", False)
-    own = card if kind == "granitemoehybrid" else card.given(num_key_value_heads=card.size("num_key_value_heads", 8))
+    own = card if kind == "granitemoehybrid" else _with_kv_heads(card)
     mixing = _mamba(card, recurrent, hidden=base.hidden, kind=kind)
     mixing += plain_attention(own, full, hidden=base.hidden, head_dim=card.maybe("head_dim"), bias=bias)
     _skip(card)
     return alone(
         card, name, base=base, family=FAMILY, parts=decoder(card, base, mixing, _feedforward(card, base, kind))
     )
+
+
+def _with_kv_heads(card: Card) -> Card:
+    """Eight, unless the card says so; null means as many as heads."""
+    return card if card.names("num_key_value_heads") else card.given(num_key_value_heads=8)
 
 
 def _layers(card: Card, base: Frame, kind: str) -> tuple[Layers, Layers]:

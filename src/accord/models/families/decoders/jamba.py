@@ -7,6 +7,7 @@ from accord.models.card import Card
 from accord.models.families.decoders.dense import Frame, decoder, frame
 from accord.models.families.decoders.hybrids import alone, plain_attention
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
+from accord.models.families.naming import expert_count
 from accord.models.parts.parts import Layers, Parts
 from accord.models.parts.recurrent import mamba
 from accord.terms.architecture import Architecture
@@ -16,7 +17,7 @@ FAMILY = "jamba"
 
 def build(card: Card, name: str) -> Architecture:
     """The architecture of one decoder."""
-    own = card.given(
+    own = expert_count(card, "num_experts").given(
         max_position_embeddings=card.size("max_position_embeddings", 262144),
         num_attention_heads=card.size("num_attention_heads", 32),
         num_key_value_heads=card.size("num_key_value_heads", 8),
@@ -45,7 +46,7 @@ def _mixture(card: Card, base: Frame) -> Mixture:
     return Mixture(
         sparse=sparse,
         count=count,
-        chosen=card.size("num_experts_per_tok", 2, most=count),
+        chosen=card.size("num_experts_per_tok", 2, most=max(2, count)),
         width=width,
         dense=tuple(layer for layer in base.layers if layer not in sparse),
         dense_width=width,

@@ -11,6 +11,7 @@ from accord.models.card import Card, Json
 from accord.models.families.decoders.dense import Frame, frame
 from accord.models.families.decoders.dense import decoder as stack
 from accord.models.families.decoders.hybrids import FULL, RECURRENT, alone, further, mixers, narrowed, of_kind
+from accord.models.families.naming import one_name
 from accord.models.parts.feedforward import experts, gated
 from accord.models.parts.latent import Latent, latent_attention
 from accord.models.parts.parts import Layers, Parts, norm, vector
@@ -46,9 +47,8 @@ def build(card: Card, name: str) -> Architecture:
 
 def completed(card: Card) -> Card:
     """The card with one name for each figure, and with defaults for what it leaves out."""
-    named = {name: card.raw(other) for other, name in _ALIASES.items() if other in card and name not in card}
-    rest = {key: value for key, value in _DEFAULTS.items() if key not in card and key not in named}
-    return card.given(**named, **rest)
+    named = one_name(card, _ALIASES)
+    return named.given(**{key: value for key, value in _DEFAULTS.items() if key not in named})
 
 
 def decoder(card: Card, base: Frame) -> Parts:
@@ -90,7 +90,7 @@ def _delta(card: Card, below: Card, layers: Layers, *, hidden: int) -> Parts:
 
 
 def _latent(card: Card) -> Latent:
-    card.skip("head_dim", "num_key_value_heads", "mla_use_nope")
+    card.skip("head_dim", "qk_head_dim", "num_key_value_heads", "mla_use_nope")
     return Latent(
         heads=card.size("num_attention_heads"),
         query_rank=card.maybe("q_lora_rank"),

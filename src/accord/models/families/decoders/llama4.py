@@ -37,7 +37,7 @@ def build(card: Card, name: str) -> Architecture:
 def _mixture(card: Card, base: Frame) -> Mixture:
     step = card.size("interleave_moe_layer_step", 1)
     listed = card.sizes("moe_layers", most=len(base.layers) - 1)
-    sparse = tuple(sorted(set(listed))) if card.names("moe_layers") and listed else base.layers[step - 1 :: step]
+    sparse = tuple(sorted(set(listed))) if "moe_layers" in card else base.layers[step - 1 :: step]
     dense = tuple(layer for layer in base.layers if layer not in sparse)
     width = card.size("intermediate_size")
     count = card.size("num_local_experts", 16)

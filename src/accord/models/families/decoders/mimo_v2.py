@@ -10,6 +10,7 @@ from accord.models.card import Card
 from accord.models.families.decoders.dense import Frame, decoder, frame, lone
 from accord.models.families.decoders.mixture import Mixture, check_groups, mixture_parts
 from accord.models.families.decoders.windows import Span, attention_name, by_kind
+from accord.models.families.naming import expert_count
 from accord.models.parts.attention import grouped
 from accord.models.parts.parts import NOTHING, Layers, Parts
 from accord.terms.architecture import Architecture
@@ -27,11 +28,12 @@ def build(card: Card, name: str) -> Architecture:
     card.skip(
         "partial_rotary_factor", "swa_rope_theta", "layernorm_epsilon", "attention_value_scale", "attention_chunk_size"
     )
-    base = frame(card)
+    own = expert_count(card, "n_routed_experts")
+    base = frame(own)
     attention = NOTHING
-    for span in _spans(card, base.layers):
-        attention += _attention(card, base, span)
-    parts = decoder(card, base, attention, mixture_parts(base.hidden, _mixture(card, base)))
+    for span in _spans(own, base.layers):
+        attention += _attention(own, base, span)
+    parts = decoder(own, base, attention, mixture_parts(base.hidden, _mixture(own, base)))
     return lone(card, name, base=base, family=FAMILY, parts=parts)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from accord.models.card import Card, Json
 from accord.models.families.decoders.dense import Frame, decoder_stage, frame
+from accord.models.families.naming import expert_count
 from accord.models.graphs import architecture, text_in, text_out
 from accord.models.parts.feedforward import experts, gated
 from accord.models.parts.latent import Latent, latent_attention
@@ -79,8 +80,8 @@ def build(card: Card, name: str) -> Architecture:
 def completed(card: Card) -> Card:
     """The card with the defaults of its `model_type`."""
     kind = card.word("model_type", "deepseek_v3")
-    defaults = DEFAULTS.get(kind, _V3)
-    return card.given(**{key: value for key, value in defaults.items() if not card.names(key)})
+    defaults, named = DEFAULTS.get(kind, _V3), expert_count(card, "n_routed_experts")
+    return named.given(**{key: value for key, value in defaults.items() if not named.names(key)})
 
 
 def decoder(card: Card, base: Frame, attention: Parts) -> Parts:
@@ -118,12 +119,13 @@ def latent_shape(card: Card) -> Latent:
 def feedforward(card: Card, base: Frame) -> Parts:
     """Dense layers first, then experts with shared ones beside them."""
     dense, sparse = _split(card, base)
-    parts = gated(dense, hidden=base.hidden, width=card.size("intermediate_size"), bias=card.flag("mlp_bias", False))
+    bias = card.flag("mlp_bias", False)
+    if bias and card.word("model_type") != "deepseek_v2":
+        card.wrong("mlp_bias", problem="only DeepSeek-V2's blocks may have biases", fix="write false")
+    parts = gated(dense, hidden=base.hidden, width=card.size("intermediate_size"), bias=bias)
     if not sparse:
         return parts
     count = card.size("n_routed_experts")
-    if card.size("num_experts", count) != count:
-        card.wrong("num_experts", problem=f"not n_routed_experts = {count}", fix=f"write {count}")
     width = card.size("moe_intermediate_size")
     check_routing(card, count=count)
     return (
@@ -145,7 +147,7 @@ def check_routing(card: Card, *, count: int) -> None:
     groups = card.size("n_group", 1)
     card.divides("n_routed_experts", count, groups, by="n_group")
     card.size("topk_group", 1, most=groups)
-    card.skip("norm_topk_prob", "routed_scaling_factor", "scoring_func", "moe_router_dtype", "num_local_experts")
+    card.skip("norm_topk_prob", "routed_scaling_factor", "scoring_func", "moe_router_dtype")
 
 
 def extra_layers(card: Card) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from accord.models.families.decoders.dense import (
 )
 from accord.models.families.decoders.mixture import Mixture, check_groups, mixture_parts
 from accord.models.families.decoders.windows import Sliding
+from accord.models.families.naming import expert_count
 from accord.models.parts.attention import grouped
 from accord.models.parts.parts import Layers, Parts
 from accord.terms.architecture import Architecture
@@ -34,6 +35,10 @@ _TRAITS: Mapping[str, Traits] = {
     "glm4_moe": Traits(out_bias=False, kv_heads=8),
     "minimax_m2": Traits(bias_key="", kv_heads=8, head_dim=128),
 }
+_COUNTS: Mapping[str, str] = {
+    "mixtral": "num_local_experts", "qwen2_moe": "num_experts", "qwen3_moe": "num_experts",
+    "glm4_moe": "n_routed_experts", "minimax_m2": "num_local_experts",
+}  # fmt: skip
 _NESTED: Mapping[str, Mapping[str, int]] = {
     "qwen3_moe": {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 32,
                   "vocab_size": 151936, "max_position_embeddings": 32768},
@@ -43,7 +48,7 @@ _NESTED: Mapping[str, Mapping[str, int]] = {
 def build(card: Card, name: str) -> Architecture:
     """The architecture of one of these mixtures."""
     kind = card.word("model_type") if card.word("model_type") in _TRAITS else "mixtral"
-    full = with_defaults(card, _NESTED.get(kind, {}))
+    full = expert_count(with_defaults(card, _NESTED.get(kind, {})), _COUNTS[kind])
     base = frame(full)
     seen = _minimax_attention(full, base) if kind == "minimax_m2" else attention(full, base, _traits(full, kind))
     mlp = mixture_parts(base.hidden, _MIXTURES[kind](full, base))

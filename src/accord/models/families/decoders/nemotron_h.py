@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from accord.models.card import Card, Json
 from accord.models.families.decoders.dense import Frame
 from accord.models.families.decoders.hybrids import alone, further, narrowed, of_kind, plain_attention, state_dtype
+from accord.models.families.naming import one_name
 from accord.models.parts.feedforward import ACTIVATIONS, experts, plain
 from accord.models.parts.parts import Layers, Parts, head, norm, tokens
 from accord.models.parts.recurrent import mamba2
@@ -57,9 +58,8 @@ def build(card: Card, name: str) -> Architecture:
 
 def completed(card: Card) -> Card:
     """The card with one name for each figure, and with defaults for what it leaves out."""
-    named = {name: card.raw(other) for other, name in _ALIASES.items() if other in card and name not in card}
-    rest = {key: value for key, value in _DEFAULTS.items() if key not in card and key not in named}
-    return card.given(**named, **rest)
+    named = one_name(card, _ALIASES)
+    return named.given(**{key: value for key, value in _DEFAULTS.items() if key not in named})
 
 
 def layer_kinds(card: Card) -> tuple[str, ...]:

@@ -78,9 +78,10 @@ def attention_name(span: Span) -> str:
 def _window(card: Card, rule: Sliding, window: int | None) -> int | None:
     if rule is Sliding.NEVER:
         return None
-    size = card.maybe("sliding_window") or window
-    card.skip("max_window_layers")
-    return size if rule not in _SWITCHED or card.flag("use_sliding_window", False) else None
+    card.skip("max_window_layers", "sliding_window")
+    if rule in _SWITCHED and not card.flag("use_sliding_window", False):
+        return None  # then transformers saves a window of 0
+    return card.maybe("sliding_window") or window
 
 
 def _default(card: Card, rule: Sliding, layers: Layers) -> list[str]:

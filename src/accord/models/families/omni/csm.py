@@ -110,12 +110,15 @@ def _depth(card: Card, root: Card, groups: int) -> Parts:
     wide = card.size("backbone_hidden_size", 2048)
     if wide != root.size("hidden_size", 2048):
         card.wrong("backbone_hidden_size", problem="not the backbone's width", fix="write its hidden_size")
+    tied = root.flag("tie_codebooks_embeddings", True)
+    if tied and vocabulary != root.size("vocab_size", 2051):
+        card.wrong("vocab_size", problem="not the backbone's, whose embeddings it reads", fix="write its vocab_size")
     if card.size("num_codebooks", 32) != groups:
         card.wrong("num_codebooks", problem=f"not the backbone's {groups}", fix=f"write {groups}")
     first, heads = root.layers(default=16), card.size("num_attention_heads", 8)
     layers = tuple(range(first, first + card.layers(default=4)))
     bias = card.flag("attention_bias", False)
-    own = Parts() if root.flag("tie_codebooks_embeddings", True) else table("depth.embed", groups * vocabulary, wide)
+    own = Parts() if tied else table("depth.embed", groups * vocabulary, wide)
     codebooks = linear("depth.head", hidden, vocabulary, copies=groups - 1, part=Part.HEAD, quantizable=False)
     made = (
         own

@@ -7,6 +7,7 @@ Qwen3OmniMoeTalkerForConditionalGeneration. Qwen3's code predictor runs within e
 from dataclasses import dataclass
 
 from accord.models.card import Card
+from accord.models.families.naming import expert_count
 from accord.models.graphs import StageDraft
 from accord.models.parts.attention import grouped
 from accord.models.parts.feedforward import ACTIVATIONS, experts, gated
@@ -164,7 +165,8 @@ def _mixture(card: Card, hidden: int) -> Parts:
     # All layers are mixtures, whatever these say (transformers overrides them).
     card.skip("decoder_sparse_step", "mlp_only_layers", "norm_topk_prob", "model_type", "max_position_embeddings")
     card.skip("sliding_window")
-    count = card.size("num_local_experts", card.size("num_experts", 128))
+    own = expert_count(card, "num_experts")
+    count = own.size("num_experts", 128)
     shared = card.size("shared_expert_intermediate_size")
     return (
         tokens(vocabulary, hidden, name="codec_embedding")

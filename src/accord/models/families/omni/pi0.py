@@ -50,12 +50,12 @@ def build(card: Card, name: str) -> Architecture:
     )
     vlm = full.sub("vlm_config")
     vlm.skip("model_type", "image_token_id", "image_token_index", "vocab_size", "hidden_size", "tie_word_embeddings")
+    vlm.sub("text_config").skip("num_image_tokens")
     below = vlm.sub("text_config").given(use_bidirectional_attention=False)
     prefix = text_of(below, kind="gemma", tied=True)
     sight = _sight(vlm, prefix)
-    expert = full.sub("dit_config").given(
-        use_bidirectional_attention=False, is_causal=None, vocab_size=below.size("vocab_size")
-    )
+    full.sub("dit_config").skip("is_causal")
+    expert = full.sub("dit_config").given(use_bidirectional_attention=False, vocab_size=below.size("vocab_size"))
     chunk, width = card.size("chunk_size", 50), card.size("max_action_dim", 32)
     actor = text_of(expert, kind="gemma", tied=True)
     (group,) = prefix.parts.cache

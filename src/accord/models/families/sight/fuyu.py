@@ -27,7 +27,7 @@ def build(card: Card, name: str) -> Architecture:
     edges: tuple[EdgeDraft, ...] = (text_in("decoder"), text_out("decoder"))
     remarks: tuple[str, ...] = ()
     if card.word("model_type") == "fuyu":
-        card.skip("image_token_id")
+        card.skip("image_token_id", "image_size")
         values = card.size("patch_size", 30) ** 2 * card.size("num_channels", 3)
         parts = _patches(values, base.hidden) + parts
         edges = (_pixels(values), *edges)

@@ -35,7 +35,8 @@ def _sight(root: Card, card: Card, *, hidden: int, k3: bool) -> Sight:
     card.choice("pos_emb_type", ("divided_fixed",), "divided_fixed")
     card.choice("video_attn_type", ("spatial_temporal",), "spatial_temporal")
     card.choice("mlp_type", ("mlp2",), "mlp2")
-    card.choice("activation_func", ACTIVATIONS, "gelu_pytorch_tanh")
+    for key in ("activation_func", "hidden_act"):
+        card.choice(key, ACTIVATIONS, "gelu_pytorch_tanh")
     card.skip("init_pos_emb_time", "pos_emb_time", "text_hidden_size")
     made = _blocks(card, k3=k3)
     rms = card.choice("norm_type", ("layernorm", "rmsnorm"), "rmsnorm" if k3 else "layernorm") == "rmsnorm"

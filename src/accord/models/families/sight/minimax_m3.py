@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from accord.models.card import Card, Json
 from accord.models.families.decoders.dense import Frame, decoder_stage, frame
 from accord.models.families.decoders.mla import extra_layers
+from accord.models.families.naming import expert_count
 from accord.models.families.sight.seeing import Sight, composed
 from accord.models.families.text import text_of
 from accord.models.graphs import architecture, text_in, text_out
@@ -38,7 +39,8 @@ def build(card: Card, name: str) -> Architecture:
     """The architecture of the decoder alone, or of the composed model."""
     if card.word("model_type", "minimax_m3") == "minimax_m3_vl":
         return _composed(card, name)
-    own = card.given(**{key: value for key, value in _DEFAULTS.items() if not card.names(key)})
+    named = expert_count(card, "num_local_experts")
+    own = named.given(**{key: value for key, value in _DEFAULTS.items() if not named.names(key)})
     base = frame(own)
     return architecture(
         card,
@@ -183,8 +185,8 @@ def _expert_layers(card: Card, base: Frame) -> tuple[Layers, Layers]:
 def _composed(card: Card, name: str) -> Architecture:
     card.skip(
         "image_grid_pinpoints", "image_seq_length", "image_token_index", "img_token_compression_config",
-        "multimodal_projector_bias", "num_reward_heads", "process_image_mode", "projector_hidden_act",
-        "video_token_index", "vision_feature_layer", "vision_feature_select_strategy",
+        "merged_hidden_size", "multimodal_projector_bias", "num_reward_heads", "process_image_mode",
+        "projector_hidden_act", "video_token_index", "vision_feature_layer", "vision_feature_select_strategy",
     )  # fmt: skip
     below = card.sub("text_config") if "text_config" in card else Card({})
     tied = card.flag("tie_word_embeddings", False) or below.flag("tie_word_embeddings", False)

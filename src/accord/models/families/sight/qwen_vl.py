@@ -7,6 +7,7 @@ Qwen2VL, Qwen2_5_VL, Qwen3VL and Qwen3VLMoe ForConditionalGeneration; `sight_of`
 from collections.abc import Callable, Mapping
 
 from accord.models.card import Card
+from accord.models.families.naming import one_name
 from accord.models.families.sight.seeing import Sight, composed
 from accord.models.families.sight.towers import sides
 from accord.models.families.text import Text, text_of, tying
@@ -30,6 +31,7 @@ def build(card: Card, name: str) -> Architecture:
 def sight_of(card: Card, *, kind: str, hidden: int) -> Sight:
     """The tower and its mergers; `hidden` is the width of the decoder behind them, `kind` the composed model type."""
     card.skip("model_type", "tokens_per_second", "in_chans", "spatial_patch_size")
+    card = one_name(card, {"num_attention_heads": "num_heads", "num_hidden_layers": "depth"})
     patch = sides(card, "patch_size", _PATCH.get(kind, 16))
     values = card.size("in_channels", 3) * card.size("temporal_patch_size", 2) * patch[0] * patch[1]
     return _SIGHTS.get(kind, _qwen3)(card, values, hidden)

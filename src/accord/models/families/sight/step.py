@@ -10,7 +10,7 @@ from accord.models.families.decoders.dense import Frame, decoder, frame, lone, w
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
 from accord.models.families.decoders.windows import Span, attention_name, by_kind
 from accord.models.families.sight.seeing import Sight, composed
-from accord.models.families.text import text_of
+from accord.models.families.text import text_of, tying
 from accord.models.parts.attention import grouped
 from accord.models.parts.feedforward import ACTIVATIONS
 from accord.models.parts.parts import NOTHING, Layers, Parts, convolution, linear, norm
@@ -41,7 +41,8 @@ def build(card: Card, name: str) -> Architecture:
     card.skip(
         "image_token_id", "image_token_len", "patch_token_len", "im_start_token", "im_end_token", "im_patch_token"
     )
-    text = text_of(card.sub("text_config").given(model_type="step3p5"))
+    below = card.sub("text_config")
+    text = text_of(below.given(model_type="step3p5"), tied=tying(card, below, default=False))
     sight = _sight(card, card.sub("vision_config"), text.hidden)
     remark = "a picture is one view; its crops come on top"
     return composed(card, name=name, family=FAMILY, sight=sight, text=text, remarks=(remark,))
@@ -72,6 +73,7 @@ def _attention(card: Card, base: Frame, span: Span) -> Parts:
             other.skip("attention_type", "head_dim", "true_head_dim", "num_attention_groups")
             heads = other.size("num_attention_heads", heads)
         heads = card.size("num_sliding_attention_heads", heads)
+    card.skip("num_sliding_attention_heads", "attention_other_setting")
     card.divides("num_attention_heads", heads, kv_heads, by="num_key_value_heads")
     bias = card.flag("attention_bias", False)
     head_dim = card.size("head_dim", 128)
@@ -139,8 +141,11 @@ def _sparse(card: Card, layers: Layers) -> Layers:
 
 def _sight(card: Card, vision: Card, hidden: int) -> Sight:
     vision.choice("hidden_act", ACTIVATIONS, "quick_gelu")
-    vision.skip("model_type", "layer_norm_eps", "ls_init_value", "layer_scale_init_value", "output_dim", "pool_type",
-                "use_cls_token", "use_rope2d", "use_abs_posemb", "use_ln_pre", "use_ln_post")  # fmt: skip
+    vision.skip(
+        "model_type", "layer_norm_eps", "intermediate_size", "max_position_embeddings", "ls_init_value",
+        "layer_scale_init_value", "output_dim", "pool_type", "use_cls_token", "use_rope2d", "use_abs_posemb",
+        "use_ln_pre", "use_ln_post",
+    )  # fmt: skip
     image, patch = vision.size("image_size", 728), vision.size("patch_size", 14)
     vision.divides("image_size", image, patch * _STRIDES, by=f"patch_size * {_STRIDES}")
     values = vision.size("num_channels", 3) * patch * patch
