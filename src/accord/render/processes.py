@@ -6,10 +6,10 @@ Invariant: processes of one host never share a port; a host that nobody chose ye
 
 from dataclasses import dataclass, replace
 
-from accord.render.engines.table import launch
+from accord.render.engines.table import launch, runs
 from accord.render.launch import Launch, Where
 from accord.render.names import label_name
-from accord.render.rendered import Options
+from accord.render.rendered import Lost, Options
 from accord.render.shell import check_text, hole
 from accord.render.wishes import kind_of, ports
 from accord.terms.fleet import DeviceKind, Fleet, Node
@@ -57,7 +57,7 @@ class _Place:
 def _places(plan: FleetPlan, options: Options) -> list[tuple[Pool, _Place]]:
     found: list[tuple[Pool, _Place]] = []
     slots: dict[str, set[int]] = {}
-    for pool in plan.pools:
+    for pool in (one for one in plan.pools if runs(plan, one)):
         seats = sorted((seat for seat in plan.seats if seat.part == pool.part), key=lambda seat: seat.replica)
         for number in range(pool.replicas):
             own = seats[number * pool.nodes : (number + 1) * pool.nodes] if options.pinned else []
@@ -95,6 +95,14 @@ def _process(plan: FleetPlan, pool: Pool, fleet: Fleet | None, place: _Place, *,
         seat=place.seat,
         node=nodes.get(place.seat.node) if place.seat else None,
     )
+
+
+def engine_losses(plan: FleetPlan, fleet: Fleet | None) -> tuple[Lost, ...]:
+    """What pools ask of their engines and those have no parameter for; also of pools without processes of their own."""
+    kinds = {pool.name: kind_of(pool.kind, fleet) for pool in plan.pools}
+    vendors = {name: kind.vendor if kind else None for name, kind in kinds.items()}
+    every = (launch(plan, pool, vendors[pool.name], Where()).lost for pool in plan.pools)
+    return tuple(dict.fromkeys(one for some in every for one in some))
 
 
 def memory_share(need: Need, kind: DeviceKind | None) -> float | None:

@@ -13,7 +13,7 @@ from importlib import resources
 
 from accord.render.launch import Launch
 from accord.render.names import label_value
-from accord.render.processes import Process, processes
+from accord.render.processes import Process, engine_losses, processes
 from accord.render.rendered import File, Options, Rendered
 from accord.render.scripts import routers
 from accord.render.shell import hole
@@ -69,7 +69,7 @@ def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     }
     missing = (
         *lost(plan, fleet, lambda wish: _judge(wish, plan, kept=kept), pinned=kept),
-        *dict.fromkeys(one for process in found for one in process.launch.lost),
+        *engine_losses(plan, fleet),
     )
     program = resources.files("accord.render").joinpath("ray_start.py.txt").read_text(encoding="utf-8")
     text = json.dumps(made, indent=1, sort_keys=True) + "\n"

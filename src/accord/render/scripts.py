@@ -10,7 +10,7 @@ from accord.render.engines.common import NAMES_PORTS, VISIBLE_DEVICES
 from accord.render.engines.routers import Worker, launch_router
 from accord.render.launch import Launch
 from accord.render.names import label_name
-from accord.render.processes import OWN_ADDRESS, Process, processes
+from accord.render.processes import OWN_ADDRESS, Process, engine_losses, processes
 from accord.render.rendered import File, Lost, Options, Rendered
 from accord.render.shell import command, exports, holes, needed, remark
 from accord.render.wishes import Aspect, Wish, kind_of, lost, ports
@@ -56,7 +56,7 @@ def _render(engine: str, plan: FleetPlan, fleet: Fleet | None, options: Options)
     missing = [
         *foreign,
         *lost(plan, fleet, lambda wish: judge(wish, plan, fleet, pinned=kept), pinned=kept),
-        *dict.fromkeys(loss for one in found for loss in one.launch.lost),
+        *engine_losses(mine, fleet),
     ]
     files.append(File(name="order.txt", text=order(plan, found, [name for name, _ in fronts], missing)))
     return Rendered(files=tuple(files), lost=tuple(missing), notes=_notes(mine, fleet))
