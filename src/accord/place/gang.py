@@ -22,6 +22,7 @@ from accord.terms.gang import Bandwidth, Gang, Placement, Relation, Seat
 from accord.terms.refusal import Refusal
 
 STEPS_MAX = 20_000  # spots tried before a search gives up
+STEPS_FIRST = 300  # of them, before what places have is added up to rule some out
 STEPS_MORE = 200  # spots tried for a better answer after the first
 _CHOICES_MAX = 32  # sets of preferences tried
 
@@ -92,15 +93,24 @@ def best(board: Board, scores: Scores, gang: Gang, steps_max: int = STEPS_MAX) -
     for price, held in _choices(preferred):
         if price >= least:
             break
-        search = Search(board, scores, gang, held=required + held, work=Work(steps_max))
         try:
-            found = search.run(more)
+            found = _search(board, scores, gang, held=required + held, steps_max=steps_max, more=more)
         except Spent:
             spent = True
             continue
         if found is not None and found.loss + price < least:
             cheapest, least = found, found.loss + price
     return cheapest, spent and cheapest is None
+
+
+def _search(
+    board: Board, scores: Scores, gang: Gang, *, held: tuple[Relation, ...], steps_max: int, more: int
+) -> Found | None:
+    """Most gangs fit where they are first tried; what doesn't is looked at with care."""
+    try:
+        return Search(board, scores, gang, held=held, work=Work(min(steps_max, STEPS_FIRST))).run(more, careful=False)
+    except Spent:
+        return Search(board, scores, gang, held=held, work=Work(steps_max)).run(more, careful=True)
 
 
 def _choices(preferred: tuple[Relation, ...]) -> list[tuple[float, tuple[Relation, ...]]]:

@@ -13,6 +13,7 @@ from accord.place.board import WHOLE, Board, Ints
 from accord.place.gang_wish import NEAR, Wish
 from accord.terms.gang import Scope
 
+_REMEMBERED_MAX = 32
 _MANY = np.int64(1) << 40
 
 
@@ -28,15 +29,34 @@ class Demand:
     nvme: int
 
 
-def caps(board: Board, wish: Wish, fits: NDArray[np.bool_]) -> Ints:
-    """For each node, replicas of the wish that it could hold; each resource is looked at alone.
+class Caps:
+    """Bounds that are remembered, and computed anew only for nodes that have changed."""
 
-    `fits` says where one replica can stand but for scopes: nowhere else is looked at.
-    """
-    bound = fits.astype(np.int64)
-    if wish.replicas == 1 and not wish.scopes:
-        return bound
-    rows = np.flatnonzero(fits)
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._known: dict[tuple[object, ...], tuple[Ints, Ints]] = {}
+
+    def of(self, wish: Wish, fits: NDArray[np.bool_]) -> Ints:
+        """For each node, replicas of the wish that it could hold. `fits`: where one can stand but for its scopes."""
+        if wish.replicas == 1 and not wish.scopes:
+            return fits.astype(np.int64)
+        key = (
+            wish.cuts, wish.replicas, wish.cpu, wish.host, wish.nic, wish.nvme, wish.wants_nic, wish.scopes, wish.exact,
+        )  # fmt: skip
+        versions = self._board.versions
+        cap, seen = self._known.pop(key, None) or (np.zeros(len(versions), np.int64), np.full(len(versions), -1))
+        stale = np.flatnonzero(seen != versions)
+        if len(stale):
+            cap[stale] = caps(self._board, wish, stale)
+            seen[stale] = versions[stale]
+        if len(self._known) >= _REMEMBERED_MAX:
+            self._known.pop(next(iter(self._known)))
+        self._known[key] = (cap, seen)
+        return np.where(fits, cap, 0)
+
+
+def caps(board: Board, wish: Wish, rows: Ints) -> Ints:
+    """For each of these rows, replicas of the wish that it could hold; each resource is looked at alone."""
     cap = np.full(len(rows), wish.replicas, np.int64)
     for want, left in ((wish.nvme, board.nvme), (wish.cpu, board.cpu), (wish.host, board.host)):
         if want and left.ndim == 2:
@@ -50,8 +70,7 @@ def caps(board: Board, wish: Wish, fits: NDArray[np.bool_]) -> Ints:
         cap[~(board.nic[rows] >= 0).any(axis=1)] = 0
     if wish.cards:
         np.minimum(cap, _by_devices(board, wish, rows), out=cap)
-    bound[rows] = cap
-    return bound
+    return cap
 
 
 def _by_devices(board: Board, wish: Wish, rows: Ints) -> Ints:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accord.place.board import Board, Ints
-from accord.place.gang_caps import caps, demand_of, dense, enough, node_places
+from accord.place.gang_caps import demand_of, dense, enough, node_places
 from accord.place.gang_fit import Setting, Spent, Work, extend, fill, near_rules
 from accord.place.gang_node import Room, Spot, value
 from accord.place.gang_wish import NEAR, Rule, Wish, extra_bytes, wishes_of
@@ -70,9 +70,9 @@ class Search:
         self.memo: dict[tuple[int, tuple[int, ...]], _Fill | None] = {}
         self.best: Found | None = None
 
-    def run(self, steps_more: int) -> Found | None:
-        """The best that is found; None if there is none."""
-        if not self._bounds():
+    def run(self, steps_more: int, *, careful: bool) -> Found | None:
+        """The best that is found; None if there is none. `careful`: what places have is added up first."""
+        if not self._bounds(careful):
             return None
         order = self._order()
         least = [float(self.losses[wish.number].min()) for wish in order]
@@ -96,14 +96,14 @@ class Search:
                 raise
         return self.best
 
-    def _bounds(self) -> bool:
+    def _bounds(self, careful: bool) -> bool:
         """Losses, bounds and places of each part; False if they show that there is no way."""
         wide = len(self.board.nodes)
         self.caps: list[Ints] = []
         self.losses: list[Floats] = []
         for wish, part in zip(self.wishes, self.gang.parts, strict=True):
             loss = self.scores.of(part)[1] * STEP
-            cap = caps(self.board, wish, np.isfinite(loss))
+            cap = self.scores.caps.of(wish, np.isfinite(loss))
             for rule in self.rules:
                 if rule.most is not None and rule.scope is Scope.HOST and wish.number in rule.parts:
                     np.minimum(cap, rule.most, out=cap)
@@ -111,17 +111,18 @@ class Search:
                 return False
             self.caps.append(cap)
             self.losses.append(np.where(cap > 0, loss, math.inf))
-        everywhere = enough(self.board, demand_of(self.board, self.wishes), np.zeros(wide, np.int64), 1)
-        if not everywhere.all():
+        if careful and not enough(self.board, demand_of(self.board, self.wishes), np.zeros(wide, np.int64), 1).all():
             return False
         self.scored = [loss.copy() for loss in self.losses]
-        return all(self._place(rule) for rule in self.rules if rule.most is None)
+        return all(self._place(rule, careful) for rule in self.rules if rule.most is None)
 
-    def _place(self, rule: Rule) -> bool:
+    def _place(self, rule: Rule, careful: bool) -> bool:
         """Rules out places that can't hold all parts of a Together, and ranks the others by what they lose."""
         ids, count = dense(node_places(self.board, rule.scope))
         members = tuple(self.wishes[number] for number in sorted(rule.parts))
-        good = enough(self.board, demand_of(self.board, members), ids, count)
+        good = np.ones(count, bool)
+        if careful:
+            good = enough(self.board, demand_of(self.board, members), ids, count)
         ranks = np.zeros(count)
         for wish in members:
             good &= np.bincount(ids, weights=self.caps[wish.number], minlength=count) >= wish.replicas

@@ -46,7 +46,8 @@ class Layouts:
             key = (devices, tuple((nic.numa, nic.root, nic.bridge) for nic in node.nics))
             known = self._alike.get(key)
             if known is None:
-                known = self._alike[key] = self._new(node)
+                its = self._new(node)
+                known = self._alike[key] = self._alike.setdefault((its.kinds, its.places, *its.nic_ids.values()), its)
             self._rows[row] = known
         return known
 
