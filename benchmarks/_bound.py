@@ -1,12 +1,8 @@
 """A lower bound on what any scheduler leaves of the devices in the FGD protocol.
 
-In: a `Trace`, its arrivals. Out: a percentage that no scheduler can get below if it takes every arrival until a share
-of all devices is asked for, whatever it refuses later. Invariant: only constraints are left out, never added (cores,
-host memory, nodes and models of devices are ignored, and parts of pods may be taken), so that the bound holds.
-
-Without that assumption there is none worth showing: 30% more is asked for than there is, so that a scheduler that may
-refuse from the first arrival on could pick what fits together. What came and was taken can't be picked any more. The
-bound is the linear program of Gilmore and Gomory (1961) over patterns of one device, by column generation.
+In: a `Trace`, its arrivals. Out: a percentage that no scheduler gets below if it takes every arrival until a share of
+all devices is asked for, whatever it refuses later. Invariant: constraints are left out, never added (cores, memory,
+nodes and models of devices are ignored, parts of pods may be taken), so that the bound holds.
 """
 
 import math
@@ -27,8 +23,11 @@ Floats = NDArray[np.float64]
 
 
 def unallocated_least(trace: Trace, order: Sequence[int], *, taken: float) -> float:
-    """Percent of devices; infinite if nobody can do it. `taken` is the share of all devices up to which every arrival
-    is taken.
+    """Percent of devices; infinite if nobody can do it. `taken`: all arrivals until this share is asked for are taken.
+
+    Without that assumption the bound is weak: 30% more is asked for than there is, so that a scheduler that may refuse
+    from the first arrival on could pick what fits together. What came and was taken can't be picked any more. The
+    bound is the linear program of Gilmore and Gomory (1961) over patterns of one device, by column generation.
     """
     came: Counter[int] = Counter()
     held: Counter[int] = Counter()

@@ -127,10 +127,12 @@ class _Fgd:
         left = self.nodes.left[rows]
         serves, wasted = self.serves[left].sum(axis=1), self.wasted[left].sum(axis=1)
         cores, total = self.nodes.cpu[rows], left.sum(axis=1)
-        before = self._fragments(rows, cores, total, serves, wasted)
+        before = self._fragments(rows, cores=cores, total=total, serves=serves, wasted=wasted)
         if not devices or milli == WHOLE:
             serves = serves - devices * self.serves[WHOLE]
-            after = self._fragments(rows, cores - cpu, total - devices * WHOLE, serves, wasted)
+            after = self._fragments(
+                rows, cores=cores - cpu, total=total - devices * WHOLE, serves=serves, wasted=wasted
+            )
             return _percent(before - after), np.zeros(len(rows), np.int64)
         score = np.full(left.shape, -1)
         # Devices that have equally much left score alike; the first of them is taken.
@@ -141,12 +143,12 @@ class _Fgd:
         was = left[at, device]
         serves = serves[at] - self.serves[was] + self.serves[was - milli]
         wasted = wasted[at] - self.wasted[was] + self.wasted[was - milli]
-        after = self._fragments(rows[at], cores[at] - cpu, total[at] - milli, serves, wasted)
+        after = self._fragments(rows[at], cores=cores[at] - cpu, total=total[at] - milli, serves=serves, wasted=wasted)
         score[at, device] = _percent(before[at] - after)
         best = score.argmax(axis=1)
         return score[np.arange(len(rows)), best], best
 
-    def _fragments(self, rows: Ints, cores: Ints, total: Ints, serves: Ints, wasted: Ints) -> NDArray[np.float64]:
+    def _fragments(self, rows: Ints, *, cores: Ints, total: Ints, serves: Ints, wasted: Ints) -> NDArray[np.float64]:
         good = (serves >= self.devices) & (self.cpu <= cores[:, None]) & self.allowed[rows]
         parts: NDArray[np.float64] = np.where(good, wasted, total[:, None]) @ self.share
         return parts + self.idle * total

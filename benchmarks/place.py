@@ -1,15 +1,9 @@
-"""Packing on the openb traces by the FGD protocol, and the time of a decision.
+"""Packing on the openb traces by the FGD protocol beside FGD and best fit, and the time of a decision.
 
-`unallocated`: percent of devices left when 1.3 times as much was asked for as there is, nobody leaves, and those that
-fit nowhere go; the mean over seeds 42 to 51, for each variant beside FGD and best fit in the same run, from the same
-arrivals. `at least`: what no scheduler gets below that takes all arrivals until 90% of the devices are asked for
-(benchmarks/_bound.py), and what none gets below at all.
-
-`decision`: a pod becomes a gang, `find` decides and `apply` takes; CPU time of the thread, since other programs'
-turns are no part of it. Fleets are the trace's nodes, repeated; the first pods come to an empty fleet, the others
-after 70% of all arrivals. `memory` is the most that the process held.
-
-In: --data, a folder with openb/ (alibaba/clusterdata, cluster-trace-gpu-v2023; see _openb.py).
+`unallocated`: percent of devices left, mean of ten seeds. `at least`: what nobody gets below who takes all arrivals
+until 90% of the devices are asked for, and who may refuse as he likes (_bound.py). `decision`: `find` and `apply`,
+CPU time of the thread; the first pods come to an empty fleet, the others after 70% of all arrivals. `memory`: the most
+that the process held. In: --data, a folder with openb/ (alibaba/clusterdata, cluster-trace-gpu-v2023).
 """
 
 import argparse
@@ -87,7 +81,7 @@ def _packing(left: dict[tuple[str, str, int], float]) -> Iterator[Figure]:
         yield Figure(name=f"{name}, best fit", value=best_fit, unit="%", better="lower")
         if np.isfinite(least):
             yield Figure(name=f"{name}, at least", value=least, unit="%", better="lower")
-        yield Figure(name=f"{name}, at least, ever", value=least_ever, unit="%", better="lower")
+        yield Figure(name=f"{name}, at least, choosing", value=least_ever, unit="%", better="lower")
 
 
 def _timing(speed: dict[int, Decisions]) -> Iterator[Figure]:

@@ -96,7 +96,7 @@ class Scores:
         for begin in range(0, len(rows), chunk):
             some = rows[begin : begin + chunk]
             which, row = np.repeat(slots, len(some)), np.tile(some, len(slots))
-            loss, device = losses(self.board, row, self._asks, which, self.worth)
+            loss, device = losses(self.board, self._asks, self.worth, rows=row, which=which)
             self._loss[which, row] = np.floor(loss / STEP + 0.5)
             self._device[which, row] = device
 

@@ -3,10 +3,6 @@
 In: a `Board`, `Asks` (needs side by side), pairs of a row and an ask, a `Worth`. Out: for each pair the loss in
 thousandths of a device and the device to take. Invariant: where the need doesn't fit the loss is infinite; nothing is
 changed; a pair's answer doesn't depend on the pairs beside it.
-
-Two things spoil capacity. A fraction may leave a gap that nothing usual fills: the worth of the gap before less that
-after. And a node may keep devices that its cores or memory can't feed: demand that comes with its free thousandths of
-devices is taken for a logistic variable, and its expected excess over what is free is what would stand idle.
 """
 
 import math
@@ -87,8 +83,14 @@ class Asks:
             self.codecs[:, number, kind] = cut.codecs
 
 
-def losses(board: Board, rows: Ints, asks: Asks, which: Ints, worth: Worth) -> tuple[Floats, Ints]:
-    """For each pair: the loss (infinite where the need doesn't fit), and the first device to take (ABSENT: none)."""
+def losses(board: Board, asks: Asks, worth: Worth, *, rows: Ints, which: Ints) -> tuple[Floats, Ints]:
+    """For each pair: the loss (infinite where the need doesn't fit), and the first device to take (ABSENT: none).
+
+    Two things spoil capacity. A fraction may leave a gap that nothing usual fills: the worth of the gap before less
+    that after. And a node may keep devices that its cores or memory can't feed: demand that comes with its free
+    thousandths of devices is taken for a logistic variable, and its expected excess over what is free is what would
+    stand idle.
+    """
     loss = np.full(len(rows), np.inf)
     device = np.full(len(rows), ABSENT)
     pairs = np.flatnonzero(_host_fits(board, rows, asks, which))
@@ -99,7 +101,7 @@ def losses(board: Board, rows: Ints, asks: Asks, which: Ints, worth: Worth) -> t
     on_cards = np.flatnonzero(asks.cards[which])
     if len(on_cards):
         spoilt[on_cards], device[pairs[on_cards]], taken[on_cards] = _cards(
-            board, rows[on_cards], asks, which[on_cards], worth
+            board, asks, worth, rows=rows[on_cards], which=which[on_cards]
         )
     fits = np.isfinite(spoilt)
     pairs, rows, which, residue, taken = pairs[fits], rows[fits], which[fits], residue[fits], taken[fits]
@@ -139,7 +141,7 @@ def _host_fits(board: Board, rows: Ints, asks: Asks, which: Ints) -> NDArray[np.
     return fits
 
 
-def _cards(board: Board, rows: Ints, asks: Asks, which: Ints, worth: Worth) -> tuple[Floats, Ints, Ints]:
+def _cards(board: Board, asks: Asks, worth: Worth, *, rows: Ints, which: Ints) -> tuple[Floats, Ints, Ints]:
     """What gaps lose (infinite: too few devices), the device that loses least, and the thousandths taken."""
     kind = board.kind[rows]
     at = (which[:, None], kind)
