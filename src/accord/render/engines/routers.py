@@ -33,7 +33,7 @@ def launch_router(engine: str, workers: tuple[Worker, ...]) -> Launch | None:
         words += [f"--{worker.role}", _url(worker, engine)]
         # vLLM's NIXL needs no bootstrap server: prefill tells the way in its answer.
         words += [str(sglang.BOOTSTRAP + worker.slot)] if sgl and worker.role is Role.PREFILL else []
-    image = "lmsysorg/sgl-model-gateway:v0.3.2" if sgl else "vllm/vllm-router:v0.1.17"
+    image = "lmsysorg/sgl-model-gateway:v0.3.2" if sgl else "vllm/vllm-router:nightly"
     return Launch(words=tuple(words), image=image, ports=(Port(name="http", number=_PORT),), health="/health")
 
 
