@@ -95,6 +95,20 @@ def test_a_newer_board_takes_all_or_nothing(fleet, gang, other):
             assert same(before, arrays(board))
 
 
+@given(fleet=fleets(), other=fleets(), gang=gangs())
+def test_a_fleet_that_has_changed_takes_all_or_nothing(fleet, other, gang):
+    _, answer = tried(fleet, gang)
+    board = Board(other)
+    before = [its.copy() for its in arrays(board)]
+    if isinstance(answer, Placement):
+        try:
+            apply(board, answer)
+        except BadInput:
+            assert same(before, arrays(board))
+        else:
+            assert all((its >= 0).all() for its in (board.cpu, board.host, board.nvme, board.codecs, board.templates))
+
+
 @given(fleet=fleets(), gang=gangs(), data=st.data())
 def test_the_order_of_nodes_in_a_file_changes_nothing(fleet, gang, data):
     shuffled = replace(fleet, nodes=tuple(data.draw(st.permutations(fleet.nodes))))

@@ -95,14 +95,22 @@ class Board:
             if self.share[row, device] < seat.share_milli or self.memory[row, device] < seat.memory_bytes:
                 return f"device {device}"
             for codec in seat.codecs:
-                if self.codecs[self.codec_names.index(codec.name), row, device] < codec.units:
+                known = codec.name in self.codec_names
+                if not known or self.codecs[self.codec_names.index(codec.name), row, device] < codec.units:
                     return f"codec {codec.name} of device {device}"
-            if seat.template is not None and self.templates[self._template(seat), row, device] < 1:
-                return f"template {seat.template} of device {device}"
-        if any(want > self.cpu[row, numa] for numa, want in enumerate(seat.cpus_milli)):
+            if seat.template is not None:
+                known = seat.template in self.template_names
+                if not known or self.templates[self._template(seat), row, device] < 1:
+                    return f"template {seat.template} of device {device}"
+        domains = len(self.nodes[row].numa)
+        if any(seat.cpus_milli[domains:]) or any(seat.host_memory_bytes[domains:]):
+            return "a NUMA domain"
+        if any(want > self.cpu[row, numa] for numa, want in enumerate(seat.cpus_milli[:domains])):
             return "a core"
-        if any(want > self.host[row, numa] for numa, want in enumerate(seat.host_memory_bytes)):
+        if any(want > self.host[row, numa] for numa, want in enumerate(seat.host_memory_bytes[:domains])):
             return "host memory"
+        if seat.nic is not None and not 0 <= seat.nic < len(self.nodes[row].nics):
+            return f"NIC {seat.nic}"
         if seat.nic is not None and self.nic[row, seat.nic] < seat.nic_bytes_per_s:
             return f"bandwidth of NIC {seat.nic}"
         return "NVMe" if self.nvme[row] < seat.nvme_bytes else None
@@ -131,10 +139,10 @@ class Board:
                 self.codecs[self.codec_names.index(codec.name), row, device] += sign * codec.units
             if seat.template is not None:
                 self.templates[self._template(seat), row, device] += sign
-        for numa, cpus in enumerate(seat.cpus_milli):
+        for numa, cpus in enumerate(seat.cpus_milli[: self.cpu.shape[1]]):
             self.cpu[row, numa] += sign * cpus
             self.cpu_sum[row] += sign * cpus
-        for numa, memory in enumerate(seat.host_memory_bytes):
+        for numa, memory in enumerate(seat.host_memory_bytes[: self.host.shape[1]]):
             self.host[row, numa] += sign * memory
             self.host_sum[row] += sign * memory
         if seat.nic is not None:
