@@ -6,7 +6,8 @@ Nothing is taken: the answer is a proposal.
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -20,6 +21,8 @@ from accord.explain import refusal_lines
 from accord.place.board import Board
 from accord.place.gang import apply, decide
 from accord.place.mix import mix_of
+from accord.place.offline import Offline, plan
+from accord.place.offline_model import Aim
 from accord.place.online import Scores
 from accord.terms import units
 from accord.terms.gang import Gang, Placement, Seat
@@ -31,47 +34,87 @@ _HEADING = ("gang", "part", "node", "devices", "share", "memory", "cores", "host
 @click.command(short_help="Place a list of gangs.")
 @click.argument("fleet", type=click.Path(path_type=Path))
 @click.argument("gangs", type=click.Path(path_type=Path))
+@click.option("--together", is_flag=True, help="Place all at once, or none: exact, or with a proven gap.")
+@click.option(
+    "--aim",
+    type=click.Choice([aim.value for aim in Aim]),
+    help="With --together: spare nodes (the default), devices, or loss, which is what gaps can't be used for.",
+)
+@click.option("--seconds", type=click.FloatRange(min=0.1), help="With --together: how long to search (default 10).")
 @json_option
-def place(*, fleet: Path, gangs: Path, as_json: bool) -> int:
+def place(*, fleet: Path, gangs: Path, together: bool, aim: str | None, seconds: float | None, as_json: bool) -> int:
     """Place GANGS (a YAML file) on FLEET (another), one after another, each whole or not at all."""
-    board = Board(load_fleet(fleet))
-    answers = list(_one_by_one(board, load_gangs(gangs)))
-    placed = [answer for _, answer in answers if isinstance(answer, Placement)]
-    refused = [(gang, answer) for gang, answer in answers if isinstance(answer, Refusal)]
-    if as_json:
-        rows = [{"gang": gang.name, **msgspec.to_builtins(refusal)} for gang, refusal in refused]
-        told = {"placements": msgspec.to_builtins(placed), "refusals": rows}
-        click.echo(json.dumps(told, ensure_ascii=False))
-    else:
-        for line in _lines(placed, refused):
-            click.echo(line)
-    return 1 if refused else 0
-
-
-def _one_by_one(board: Board, gangs: tuple[Gang, ...]) -> Iterator[tuple[Gang, Placement | Refusal]]:
-    """Decides and takes; what the gangs themselves ask for is the demand that packing prepares for."""
-    needs = (part.need for gang in gangs for part in gang.parts for _ in range(part.replicas))
+    if not together and (aim or seconds):
+        raise click.UsageError("--aim and --seconds go with --together")
+    board, wanted = Board(load_fleet(fleet)), load_gangs(gangs)
+    # What the gangs themselves ask for is the demand that packing prepares for.
+    needs = (part.need for gang in wanted for part in gang.parts for _ in range(part.replicas))
     scores = Scores(board, mix_of(needs))
+    if together:
+        answer = plan(board, scores, wanted, aim=Aim(aim or Aim.NODES), seconds_max=seconds or 10.0)
+        told = _told_together(answer)
+    else:
+        told = _told_one_by_one(board, scores, wanted)
+    if as_json:
+        rows = [{"gang": name, **msgspec.to_builtins(refusal)} for name, refusal in told.refused]
+        document = {"placements": msgspec.to_builtins(told.placed), "refusals": rows, **told.figures}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for line in _lines(told):
+            click.echo(line)
+    return 1 if told.refused else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """Answers, by the gang's name; of a whole plan its figures and what there is to say of them."""
+
+    placed: tuple[Placement, ...]
+    refused: tuple[tuple[str, Refusal], ...]
+    figures: Mapping[str, str | float] = field(default_factory=dict)
+    note: str = ""
+
+
+def _told_one_by_one(board: Board, scores: Scores, gangs: tuple[Gang, ...]) -> _Told:
+    """Decides and takes, in the order of the file."""
+    placed, refused = [], []
     for gang in gangs:
-        answer = decide(board, scores, gang)
-        if isinstance(answer, Placement):
-            apply(board, answer)
-        yield gang, answer
+        match decide(board, scores, gang):
+            case Refusal() as refusal:
+                refused.append((gang.name, refusal))
+            case placement:
+                apply(board, placement)
+                placed.append(placement)
+    return _Told(placed=tuple(placed), refused=tuple(refused))
 
 
-def _lines(placed: Iterable[Placement], refused: Iterable[tuple[Gang, Refusal]]) -> Iterator[str]:
-    rows = [_row(placement, seat) for placement in placed for seat in placement.seats]
+def _told_together(answer: Offline | Refusal) -> _Told:
+    if isinstance(answer, Refusal):
+        return _Told(placed=(), refused=(("all together", answer),))
+    found = "proven best" if answer.gap == 0 else f"at most {100 * answer.gap:.1f}% from the best"
+    what = f"{answer.cost:g} {'nodes' if answer.aim is Aim.NODES else 'devices'}"
+    if answer.aim is Aim.LOSS:
+        what += " lost"
+    note = f"{what}, preferences given up included; {found}" + (f" ({answer.note})" if answer.note else "")
+    figures = {"aim": answer.aim.value, "cost": answer.cost, "bound": answer.bound, "gap": answer.gap}
+    return _Told(placed=answer.placements, refused=(), figures=figures, note=note)
+
+
+def _lines(told: _Told) -> Iterator[str]:
+    rows = [_row(placement, seat) for placement in told.placed for seat in placement.seats]
     if rows:
         # Columns that say nothing of any seat are left out.
         used = [number for number, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
         shown = [tuple(row[number] for number in used) for row in (_HEADING, *rows)]
         yield from table_lines(shown, width=shutil.get_terminal_size().columns, keys=2, indent=2)
-    for placement in placed:
+    for placement in told.placed:
         for unmet in placement.unmet:
             yield f"  {placement.gang}: not had: {unmet}"
-    for gang, refusal in refused:
+    if told.note:
+        yield f"  {told.note}"
+    for name, refusal in told.refused:
         first, *others = refusal_lines(refusal)
-        yield f"  {gang.name}: {first}"
+        yield f"  {name}: {first}"
         yield from (f"  {line}" for line in others)
 
 
