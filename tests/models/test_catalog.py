@@ -13,6 +13,8 @@ from accord.models.read import read_card
 from accord.terms.errors import BadInput
 
 NAMES = model_catalog.names()
+# What published counts leave out: Vocos, a file of its own; the embedding and the head (48.4e9 stand in the layers).
+_LEFT_OUT = {"minicpm-o-2.6": 13_500_000, "kimi-linear-48b-a3b": 2 * 163_840 * 2304}
 
 
 def test_there_are_about_forty_models_and_every_family_has_one():
@@ -30,11 +32,12 @@ def test_a_card_is_read_whole(name):
     assert len(entry.source) > 10
     assert not made.unread
     if entry.published is not None:
-        assert abs(made.parameters - entry.published.parameters) <= 2 * _last_digit(entry.published.parameters)
+        counted = made.parameters - _LEFT_OUT.get(name, 0)
+        assert abs(counted - entry.published.parameters) <= _last_digit(entry.published.parameters)
 
 
 def _last_digit(figure: float) -> float:
-    """What one step of a figure's last digit is worth: makers round, or cut, or leave a table or a vocoder out."""
+    """What one step of a figure's last digit is worth: makers round, or cut."""
     digits = f"{figure:.12e}".partition("e")[0].rstrip("0").replace(".", "")
     return float(10 ** (math.floor(math.log10(figure)) - len(digits) + 1))
 

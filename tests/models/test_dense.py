@@ -58,7 +58,7 @@ def test_mimo_is_qwen2_by_another_name():
     alike = peers.config_of({**card, "model_type": "qwen2"})
     read = read_card(card, name="mimo")
     assert read.parameters == peers.parameters_of(peers.meta_model(alike))
-    assert read.remarks == ("1 multi-token-prediction layer is not counted",)
+    assert read.remarks == ("1 multi-token-prediction layer isn't counted",)
 
 
 def test_a_searched_nemotron_has_the_published_parameters():

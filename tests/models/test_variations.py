@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 import transformers
 from transformers.models.auto import modeling_auto
 
@@ -57,7 +58,7 @@ def _theirs(card: dict[str, Any]) -> int | None:
     """transformers' parameters; None where it doesn't make such a model."""
     try:
         config = peers.config_of(card)
-        with peers.torch.device("meta"):
+        with torch.device("meta"):
             model = _class_of(card["model_type"])._from_config(config)
     except (AttributeError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, AssertionError):
         return None

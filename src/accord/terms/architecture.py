@@ -34,6 +34,7 @@ class Rule(StrEnum):
     UNITS_MAX = "units-max"  # at most `figure` units a request
     UNITS_MULTIPLE = "units-multiple"  # units come in multiples of `figure`
     STEPS = "steps"  # `figure` steps a request by default, each over all its units
+    ANSWER = "answer"  # an answer has `figure` units, no more and no less
     PASSES = "passes"  # two passes a step where guidance is on (`figure` 2)
     LOCKSTEP = "lockstep"  # `figure` inner steps for each of its own, none of which can be batched over time
 

@@ -13,14 +13,14 @@ DOOR = "door"
 class Capability(StrEnum):
     """What a stage needs from its engine and device."""
 
-    ENCODE = "encode"
-    AR = "ar"
-    DENOISE = "denoise"
-    VOCODE = "vocode"
-    ACT = "act"
-    PREPROCESS = "preprocess"
-    SANDBOX = "sandbox"
-    STATE = "state"
+    ENCODE = "encode"  # reads features, pictures or a prompt whole, once a request
+    AR = "ar"  # writes token after token, and keeps a cache
+    DENOISE = "denoise"  # refines a latent step by step
+    VOCODE = "vocode"  # makes a signal of what stands for it: sound of codes or spectra, pixels of latents
+    ACT = "act"  # drives a robot
+    PREPROCESS = "preprocess"  # decodes and resizes what a client sends
+    SANDBOX = "sandbox"  # runs code that isn't trusted
+    STATE = "state"  # keeps sessions
 
 
 class Batching(StrEnum):

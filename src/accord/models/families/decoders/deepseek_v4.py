@@ -7,10 +7,8 @@ DeepseekV4ForCausalLM.
 from collections.abc import Mapping
 
 from accord.models.card import Card, Json
-from accord.models.families.decoders.dense import Frame, decoder_stage, frame
-from accord.models.families.decoders.mla import extra_layers
+from accord.models.families.decoders.dense import Frame, frame, lone
 from accord.models.families.naming import expert_count, one_name
-from accord.models.graphs import architecture, text_in, text_out
 from accord.models.parts.compressed import (
     Compression,
     Shared,
@@ -52,15 +50,7 @@ def build(card: Card, name: str) -> Architecture:
         "compress_rope_theta", "hc_eps", "hc_sinkhorn_iters", "norm_topk_prob", "partial_rotary_factor",
         "qk_rope_head_dim", "routed_scaling_factor", "scoring_func", "swiglu_limit",
     )  # fmt: skip
-    return architecture(
-        card,
-        name=name,
-        family=FAMILY,
-        stages=(decoder_stage(card, _decoder(own, base)),),
-        edges=(text_in("decoder"), text_out("decoder")),
-        context_max=base.context_max,
-        remarks=extra_layers(own),
-    )
+    return lone(card, name, base=base, family=FAMILY, parts=_decoder(own, base))
 
 
 def _decoder(card: Card, base: Frame) -> Parts:

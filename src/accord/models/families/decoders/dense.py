@@ -108,7 +108,9 @@ def frame(card: Card) -> Frame:
     )
 
 
-def lone(card: Card, name: str, *, base: Frame, family: str, parts: Parts) -> Architecture:
+def lone(
+    card: Card, name: str, *, base: Frame, family: str, parts: Parts, remarks: tuple[str, ...] = ()
+) -> Architecture:
     """A language model on its own: tokens in, tokens out. Layers that predict further tokens aren't counted."""
     return architecture(
         card,
@@ -117,7 +119,7 @@ def lone(card: Card, name: str, *, base: Frame, family: str, parts: Parts) -> Ar
         stages=(decoder_stage(card, parts),),
         edges=(text_in("decoder"), text_out("decoder")),
         context_max=base.context_max,
-        remarks=multi_token(card),
+        remarks=(*multi_token(card), *remarks),
     )
 
 
@@ -199,10 +201,9 @@ def with_defaults(card: Card, sizes: Mapping[str, int]) -> Card:
 
 
 def multi_token(card: Card) -> tuple[str, ...]:
-    """A remark on the layers that predict further tokens, by whichever key a card counts them."""
-    card.skip("use_mtp", "mtp_transformer_layers", "num_mtp_layers")
-    for key in ("num_nextn_predict_layers", "num_mtp_modules"):
-        count = card.size(key, 0, least=0)
-        if count:
-            return (f"{count} multi-token-prediction layer{'s are' if count > 1 else ' is'} not counted",)
-    return ()
+    """A remark on the layers that only speculative decoding runs, by whichever key a card counts them."""
+    card.skip("use_mtp", "mtp_transformer_layers", "mtp_use_dedicated_embeddings")
+    keys = ("num_nextn_predict_layers", "num_mtp_modules", "num_mtp_layers", "mtp_num_hidden_layers")
+    count = max(card.size(key, 0, least=0) for key in keys)
+    words = "layer isn't" if count == 1 else "layers aren't"
+    return (f"{count} multi-token-prediction {words} counted",) if count else ()

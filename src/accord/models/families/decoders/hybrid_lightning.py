@@ -4,8 +4,8 @@ In: their cards. Out: `Architecture` with one stage. Shapes follow transformers'
 """
 
 from accord.models.card import Card
-from accord.models.families.decoders.dense import Frame, decoder, frame
-from accord.models.families.decoders.hybrids import FULL, RECURRENT, alone, mixers, plain_attention
+from accord.models.families.decoders.dense import Frame, decoder, frame, lone
+from accord.models.families.decoders.hybrids import FULL, RECURRENT, mixers, plain_attention
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
 from accord.models.families.naming import expert_count
 from accord.models.parts.parts import Layers
@@ -37,7 +37,7 @@ def build(card: Card, name: str) -> Architecture:
         width=card.size("intermediate_size"),
     )
     _skip(card)
-    return alone(
+    return lone(
         card, name, base=base, family=FAMILY, parts=decoder(card, base, mixing, mixture_parts(base.hidden, mixture))
     )
 

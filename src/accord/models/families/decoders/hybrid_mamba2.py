@@ -5,8 +5,8 @@ GraniteMoeHybridForCausalLM and FalconH1ForCausalLM, whose cards have the same w
 """
 
 from accord.models.card import Card
-from accord.models.families.decoders.dense import Frame, decoder, frame
-from accord.models.families.decoders.hybrids import alone, of_kind, plain_attention
+from accord.models.families.decoders.dense import Frame, decoder, frame, lone
+from accord.models.families.decoders.hybrids import of_kind, plain_attention
 from accord.models.parts.feedforward import experts, gated
 from accord.models.parts.parts import Layers, Parts
 from accord.models.parts.recurrent import mamba2
@@ -27,9 +27,7 @@ def build(card: Card, name: str) -> Architecture:
     mixing = _mamba(card, recurrent, hidden=base.hidden, kind=kind)
     mixing += plain_attention(own, full, hidden=base.hidden, head_dim=card.maybe("head_dim"), bias=bias)
     _skip(card)
-    return alone(
-        card, name, base=base, family=FAMILY, parts=decoder(card, base, mixing, _feedforward(card, base, kind))
-    )
+    return lone(card, name, base=base, family=FAMILY, parts=decoder(card, base, mixing, _feedforward(card, base, kind)))
 
 
 def _with_kv_heads(card: Card) -> Card:

@@ -7,8 +7,8 @@ Qwen3_5ForCausalLM and Qwen3_5MoeForCausalLM; families/sight/hybrid_qwen_vl.py p
 from collections.abc import Mapping
 
 from accord.models.card import Card, Json
-from accord.models.families.decoders.dense import Frame, decoder, frame
-from accord.models.families.decoders.hybrids import FULL, RECURRENT, alone, further, mixers, state_dtype
+from accord.models.families.decoders.dense import Frame, decoder, frame, lone
+from accord.models.families.decoders.hybrids import FULL, RECURRENT, mixers, state_dtype
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
 from accord.models.parts.attention import grouped
 from accord.models.parts.parts import Layers, Parts
@@ -42,7 +42,7 @@ def build(card: Card, name: str) -> Architecture:
     recurrent, full = mixers(own, base, default=default)
     mixing = delta(own, recurrent, hidden=base.hidden) + attention(own, full, hidden=base.hidden)
     parts = decoder(own, base, mixing, mixture_parts(base.hidden, mixture(own, base)))
-    return alone(card, name, base=base, family=FAMILY, parts=parts, remarks=remarks(own))
+    return lone(card, name, base=base, family=FAMILY, parts=parts, remarks=remarks(own))
 
 
 def delta(card: Card, layers: Layers, *, hidden: int) -> Parts:
@@ -105,10 +105,8 @@ def mixture(card: Card, base: Frame) -> Mixture:
 
 
 def remarks(card: Card) -> tuple[str, ...]:
-    """What isn't counted, or counted by a choice of ours."""
-    card.skip("mtp_use_dedicated_embeddings")
-    made = further(card.size("mtp_num_hidden_layers", 0, least=0) or card.size("num_nextn_predict_layers", 0, least=0))
+    """What is counted by a choice of ours."""
     if "mamba_ssm_dtype" in card:
-        return made
+        return ()
     state = "recurrent states are counted in float32, as transformers and SGLang keep them"
-    return (*made, f"{state}; vLLM keeps them in bfloat16 unless it is told otherwise")
+    return (f"{state}; vLLM keeps them in bfloat16 unless it is told otherwise",)

@@ -1,14 +1,12 @@
-"""What decoders of mixed layers share: which layers recur and which attend, how states are kept, the graph.
+"""What decoders of mixed layers share: which layers recur and which attend, how states are kept.
 
-In: their cards. Out: layers by kind, dtypes, `Architecture`. Invariant: each layer is of one kind.
+In: their cards. Out: layers by kind, dtypes, `Parts`. Invariant: each layer is of one kind.
 """
 
 from accord.models.card import Card
-from accord.models.families.decoders.dense import Frame, decoder_stage
-from accord.models.graphs import architecture, text_in, text_out
+from accord.models.families.decoders.dense import Frame
 from accord.models.parts.attention import grouped
 from accord.models.parts.parts import Layers, Parts, linear, norm
-from accord.terms.architecture import Architecture
 from accord.terms.tensors import Dtype
 
 RECURRENT, FULL = "linear_attention", "full_attention"
@@ -66,24 +64,3 @@ def narrowed(
 def state_dtype(card: Card, key: str, default: Dtype = Dtype.F32) -> Dtype:
     """The dtype of the recurrent state, where a card says it."""
     return _DTYPES[card.choice(key, tuple(_DTYPES))] if key in card else default
-
-
-def further(count: int) -> tuple[str, ...]:
-    """The remark on layers that predict further tokens."""
-    words = "layer isn't" if count == 1 else "layers aren't"
-    return (f"{count} multi-token-prediction {words} counted",) if count else ()
-
-
-def alone(
-    card: Card, name: str, *, base: Frame, family: str, parts: Parts, remarks: tuple[str, ...] = ()
-) -> Architecture:
-    """A hybrid decoder on its own: tokens in, tokens out."""
-    return architecture(
-        card,
-        name=name,
-        family=family,
-        stages=(decoder_stage(card, parts),),
-        edges=(text_in("decoder"), text_out("decoder")),
-        context_max=base.context_max,
-        remarks=remarks,
-    )

@@ -4,8 +4,8 @@ In: its card. Out: `Architecture` with one stage. Shapes follow transformers' Ja
 """
 
 from accord.models.card import Card
-from accord.models.families.decoders.dense import Frame, decoder, frame
-from accord.models.families.decoders.hybrids import alone, plain_attention
+from accord.models.families.decoders.dense import Frame, decoder, frame, lone
+from accord.models.families.decoders.hybrids import plain_attention
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
 from accord.models.families.naming import expert_count
 from accord.models.parts.parts import Layers, Parts
@@ -31,7 +31,7 @@ def build(card: Card, name: str) -> Architecture:
     )
     parts = decoder(own, base, mixing, mixture_parts(base.hidden, _mixture(own, base)))
     card.skip("num_logits_to_keep", "sliding_window", "use_mamba_kernels", "use_mambapy", "use_associative_scan")
-    return alone(card, name, base=base, family=FAMILY, parts=parts)
+    return lone(card, name, base=base, family=FAMILY, parts=parts)
 
 
 def _every(card: Card, base: Frame, what: str, *, period: int, offset: int) -> Layers:

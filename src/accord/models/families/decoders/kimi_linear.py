@@ -8,9 +8,9 @@ KimiLinearForCausalLM; those of Kimi-K3 its technical report (arXiv 2607.24653) 
 from collections.abc import Mapping
 
 from accord.models.card import Card, Json
-from accord.models.families.decoders.dense import Frame, frame
+from accord.models.families.decoders.dense import Frame, frame, lone
 from accord.models.families.decoders.dense import decoder as stack
-from accord.models.families.decoders.hybrids import FULL, RECURRENT, alone, further, mixers, narrowed, of_kind
+from accord.models.families.decoders.hybrids import FULL, RECURRENT, mixers, narrowed, of_kind
 from accord.models.families.naming import one_name
 from accord.models.parts.feedforward import experts, gated
 from accord.models.parts.latent import Latent, latent_attention
@@ -41,8 +41,7 @@ def build(card: Card, name: str) -> Architecture:
     """The architecture of one decoder."""
     own = completed(card)
     base = frame(own)
-    remarks = further(own.size("num_nextn_predict_layers", 0, least=0))
-    return alone(card, name, base=base, family=FAMILY, parts=decoder(own, base), remarks=remarks)
+    return lone(card, name, base=base, family=FAMILY, parts=decoder(own, base))
 
 
 def completed(card: Card) -> Card:

@@ -5,8 +5,8 @@ Lfm2MoeForCausalLM.
 """
 
 from accord.models.card import Card
-from accord.models.families.decoders.dense import Frame, decoder, frame
-from accord.models.families.decoders.hybrids import FULL, alone, of_kind, plain_attention
+from accord.models.families.decoders.dense import Frame, decoder, frame, lone
+from accord.models.families.decoders.hybrids import FULL, of_kind, plain_attention
 from accord.models.families.decoders.mixture import Mixture, mixture_parts
 from accord.models.parts.parts import Parts
 from accord.models.parts.recurrent import gated_convolution
@@ -35,7 +35,7 @@ def build(card: Card, name: str) -> Architecture:
     mixing += plain_attention(own, full, hidden=base.hidden, head_dim=card.maybe("head_dim"), qk_norm=True)
     card.skip("conv_dim", "conv_dim_out", "conv_use_xavier_init", "block_dim", "block_mlp_init_scale", "block_norm_eps")
     card.skip("block_out_init_scale", "block_use_swiglu", "block_use_xavier_init", "num_heads", "use_pos_enc")
-    return alone(card, name, base=base, family=FAMILY, parts=decoder(own, base, mixing, _feedforward(card, base)))
+    return lone(card, name, base=base, family=FAMILY, parts=decoder(own, base, mixing, _feedforward(card, base)))
 
 
 def _kinds(card: Card, base: Frame) -> tuple[str, ...]:

@@ -7,9 +7,8 @@ DeepseekV3ForCausalLM and their kin; Kimi-K2 is DeepSeek-V3 with other figures.
 from collections.abc import Mapping
 
 from accord.models.card import Card, Json
-from accord.models.families.decoders.dense import Frame, decoder_stage, frame
+from accord.models.families.decoders.dense import Frame, frame, lone
 from accord.models.families.naming import expert_count
-from accord.models.graphs import architecture, text_in, text_out
 from accord.models.parts.feedforward import experts, gated
 from accord.models.parts.latent import Latent, latent_attention
 from accord.models.parts.parts import Layers, Parts, head, norm, tokens
@@ -66,15 +65,7 @@ def build(card: Card, name: str) -> Architecture:
     own = completed(card)
     base = frame(own)
     attention = latent_attention(base.layers, latent_shape(own), hidden=base.hidden)
-    return architecture(
-        card,
-        name=name,
-        family=FAMILY,
-        stages=(decoder_stage(card, decoder(own, base, attention)),),
-        edges=(text_in("decoder"), text_out("decoder")),
-        context_max=base.context_max,
-        remarks=extra_layers(own),
-    )
+    return lone(card, name, base=base, family=FAMILY, parts=decoder(own, base, attention))
 
 
 def completed(card: Card) -> Card:
@@ -148,16 +139,6 @@ def check_routing(card: Card, *, count: int) -> None:
     card.divides("n_routed_experts", count, groups, by="n_group")
     card.size("topk_group", 1, most=groups)
     card.skip("norm_topk_prob", "routed_scaling_factor", "scoring_func", "moe_router_dtype")
-
-
-def extra_layers(card: Card) -> tuple[str, ...]:
-    """The remark about layers that only speculative decoding runs."""
-    keys = ("num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules")
-    count = max(card.size(key, 0, least=0) for key in keys)
-    if not count:
-        return ()
-    words = "layer isn't" if count == 1 else "layers aren't"
-    return (f"{count} multi-token-prediction {words} counted",)
 
 
 def _split(card: Card, base: Frame) -> tuple[Layers, Layers]:

@@ -7,8 +7,8 @@ Nemotron 3 Super and Ultra work on a projection of the hidden state.
 from collections.abc import Mapping
 
 from accord.models.card import Card, Json
-from accord.models.families.decoders.dense import Frame
-from accord.models.families.decoders.hybrids import alone, further, narrowed, of_kind, plain_attention, state_dtype
+from accord.models.families.decoders.dense import Frame, lone
+from accord.models.families.decoders.hybrids import narrowed, of_kind, plain_attention, state_dtype
 from accord.models.families.naming import one_name
 from accord.models.parts.feedforward import ACTIVATIONS, experts, plain
 from accord.models.parts.parts import Layers, Parts, head, norm, tokens
@@ -52,8 +52,7 @@ def build(card: Card, name: str) -> Architecture:
         context_max=own.size("max_position_embeddings"),
     )
     _skip(own)
-    remarks = further(own.size("num_nextn_predict_layers", 0, least=0))
-    return alone(card, name, base=base, family=FAMILY, parts=decoder(own, base, kinds), remarks=remarks)
+    return lone(card, name, base=base, family=FAMILY, parts=decoder(own, base, kinds))
 
 
 def completed(card: Card) -> Card:

@@ -5,9 +5,8 @@ GlmMoeDsaForCausalLM; since GLM-5.2 some layers reuse the choice of an earlier o
 """
 
 from accord.models.card import Card
-from accord.models.families.decoders.dense import Frame, decoder_stage, frame
-from accord.models.families.decoders.mla import completed, decoder, extra_layers, latent_shape
-from accord.models.graphs import architecture, text_in, text_out
+from accord.models.families.decoders.dense import Frame, frame, lone
+from accord.models.families.decoders.mla import completed, decoder, latent_shape
 from accord.models.parts.latent import indexer, latent_attention
 from accord.models.parts.parts import Layers, Parts
 from accord.terms.architecture import Architecture
@@ -19,15 +18,7 @@ def build(card: Card, name: str) -> Architecture:
     """The architecture of a decoder with an indexer beside its latent attention."""
     own = completed(card)
     base = frame(own)
-    return architecture(
-        card,
-        name=name,
-        family=FAMILY,
-        stages=(decoder_stage(card, decoder(own, base, _attention(own, base))),),
-        edges=(text_in("decoder"), text_out("decoder")),
-        context_max=base.context_max,
-        remarks=extra_layers(own),
-    )
+    return lone(card, name, base=base, family=FAMILY, parts=decoder(own, base, _attention(own, base)))
 
 
 def _attention(card: Card, base: Frame) -> Parts:

@@ -7,10 +7,11 @@ Qwen3OmniMoeTalkerForConditionalGeneration. Qwen3's code predictor runs within e
 from dataclasses import dataclass
 
 from accord.models.card import Card
+from accord.models.families.decoders.mixture import Mixture, mixture_parts
 from accord.models.families.naming import expert_count
 from accord.models.graphs import StageDraft
 from accord.models.parts.attention import grouped
-from accord.models.parts.feedforward import ACTIVATIONS, experts, gated
+from accord.models.parts.feedforward import ACTIVATIONS, gated
 from accord.models.parts.pace import idle, paced
 from accord.models.parts.parts import Layers, Parts, head, linear, norm, tokens
 from accord.terms.architecture import Constraint, Rule, Unit
@@ -167,7 +168,14 @@ def _mixture(card: Card, hidden: int) -> Parts:
     card.skip("sliding_window")
     own = expert_count(card, "num_experts")
     count = own.size("num_experts", 128)
-    shared = card.size("shared_expert_intermediate_size")
+    mixture = Mixture(
+        sparse=layers,
+        count=count,
+        chosen=card.size("num_experts_per_tok", 8, most=count),
+        width=card.size("moe_intermediate_size", 384),
+        shared=card.size("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
     return (
         tokens(vocabulary, hidden, name="codec_embedding")
         + stack(
@@ -180,15 +188,7 @@ def _mixture(card: Card, hidden: int) -> Parts:
             out_bias=card.flag("attention_bias", False),
             normed=True,
         )
-        + experts(
-            layers,
-            hidden=hidden,
-            width=card.size("moe_intermediate_size", 384),
-            count=count,
-            chosen=card.size("num_experts_per_tok", 8, most=count),
-        )
-        + gated(layers, hidden=hidden, width=shared, name="shared_expert")
-        + linear("shared_expert_gate", hidden, 1, layers, part=Part.ROUTER, quantizable=False)
+        + mixture_parts(hidden, mixture)
         + norm("norm", hidden)
         + head(vocabulary, hidden, name="codec_head")
     )

@@ -79,7 +79,7 @@ def build(card: Card, name: str) -> Architecture:
 
 
 def _action_stage(text: Text) -> StageDraft:
-    words = f"an action is {JOINTS} tokens, each one of 256 bins"
+    words = f"an answer is one action: {JOINTS} tokens, each one of 256 bins"
     return StageDraft(
         name="action",
         capabilities=(Capability.AR, Capability.ACT),
@@ -87,7 +87,7 @@ def _action_stage(text: Text) -> StageDraft:
         unit=Unit.TOKEN,
         parts=text.parts,
         card=text.card,
-        constraints=(Constraint(rule=Rule.LOCKSTEP, figure=JOINTS, words=words),),
+        constraints=(Constraint(rule=Rule.ANSWER, figure=JOINTS, words=words),),
         example_units=286,  # 256 patches, and some 30 tokens of prompt
     )
 

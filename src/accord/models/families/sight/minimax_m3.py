@@ -7,12 +7,10 @@ follow transformers' MiniMaxM3VLForCausalLM and MiniMaxM3SparseForConditionalGen
 from collections.abc import Mapping
 
 from accord.models.card import Card, Json
-from accord.models.families.decoders.dense import Frame, decoder_stage, frame
-from accord.models.families.decoders.mla import extra_layers
+from accord.models.families.decoders.dense import Frame, frame, lone
 from accord.models.families.naming import expert_count
 from accord.models.families.sight.seeing import Sight, composed
 from accord.models.families.text import text_of
-from accord.models.graphs import architecture, text_in, text_out
 from accord.models.parts.attention import grouped
 from accord.models.parts.feedforward import ACTIVATIONS, experts, gated
 from accord.models.parts.parts import Layers, Parts, head, linear, norm, tokens
@@ -42,15 +40,7 @@ def build(card: Card, name: str) -> Architecture:
     named = expert_count(card, "num_local_experts")
     own = named.given(**{key: value for key, value in _DEFAULTS.items() if not named.names(key)})
     base = frame(own)
-    return architecture(
-        card,
-        name=name,
-        family=FAMILY,
-        stages=(decoder_stage(card, _decoder(own, base)),),
-        edges=(text_in("decoder"), text_out("decoder")),
-        context_max=base.context_max,
-        remarks=extra_layers(own),
-    )
+    return lone(card, name, base=base, family=FAMILY, parts=_decoder(own, base))
 
 
 def _decoder(card: Card, base: Frame) -> Parts:
