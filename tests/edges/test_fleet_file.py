@@ -312,3 +312,35 @@ def test_ten_thousand_equal_nodes_are_written_in_a_line():
     assert len(fleet.nodes) == 10_000
     assert len(dump_fleet(fleet).splitlines()) < 10
     assert math.isclose(fleet.kind("h20").memory_bytes.value, 96 * GIB)
+
+
+_WORDS = st.sampled_from(
+    ("", "x", "0", "-1", "1e400", "8 x h20", "ib400", "[]", "{}", "null", "[1-99999999]", "'", "n[1-3]", "64GiB",
+     "400Gb/s", "{value: 1GiB}", "0-7", "true", "&a [*a]", "!!python/none", "2", "nvlink", "\u202e",
+     "{kind: h20, numa: 9}")
+)  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(EXAMPLES), st.lists(st.tuples(st.integers(0, 10_000), _WORDS), min_size=1, max_size=3))
+def test_a_spoilt_file_is_read_or_refused_and_never_breaks_anything(path, spoilt):
+    lines = path.read_text().splitlines()
+    for place, word in spoilt:
+        number = place % len(lines)
+        key, colon, _ = lines[number].partition(":")
+        lines[number] = f"{key}{colon} {word}" if place % 3 else word
+    try:
+        fleet = fleet_from_text("\n".join(lines))
+    except BadInput as error:
+        assert error.fix
+    else:
+        assert fleet_from_text(dump_fleet(fleet)) == fleet
+
+
+def test_a_text_that_is_too_large_is_refused(tmp_path):
+    path = tmp_path / "fleet.yaml"
+    path.write_text("accord: 1\n#" + " " * (33 << 20))
+    with pytest.raises(BadInput, match="larger than"):
+        load_fleet(path)
+    with pytest.raises(BadInput, match="nested"):
+        fleet_from_text("accord: 1\nnodes: " + "[" * 100 + "]" * 100)

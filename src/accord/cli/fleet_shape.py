@@ -60,7 +60,15 @@ def uses(fleet: Fleet) -> dict[str, Use]:
     of_node: defaultdict[str, list[Taken]] = defaultdict(list)
     for taken in fleet.taken:
         of_node[taken.node].append(taken)
-    return {node.name: _use(node, of_node.get(node.name, ())) for node in fleet.nodes}
+    idle: dict[tuple[int, int], Use] = {}  # most nodes of a large fleet are idle, and alike
+    for node in fleet.nodes:
+        size = (len(node.devices), len(node.nics))
+        if node.name not in of_node and size not in idle:
+            idle[size] = _use(node, ())
+    return {
+        node.name: _use(node, of_node[node.name]) if node.name in of_node else idle[len(node.devices), len(node.nics)]
+        for node in fleet.nodes
+    }
 
 
 def racks(fleet: Fleet) -> tuple[Rack, ...]:
@@ -140,7 +148,7 @@ def _bunches(nodes: Sequence[Node], used: dict[str, Use]) -> tuple[Bunch, ...]:
 
 def _bare(node: Node) -> Node:
     """What makes nodes look alike: all but names, labels and UUIDs."""
-    devices = tuple(replace(device, uuid=None) for device in node.devices)
+    devices = tuple(replace(device, uuid=None) if device.uuid else device for device in node.devices)
     return replace(node, name="", labels=(), devices=devices)
 
 

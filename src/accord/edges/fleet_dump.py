@@ -31,11 +31,17 @@ class _Row(list[Plain]):
     """A list that is written in one line."""
 
 
-class _Dumper(yaml.SafeDumper):
+def _dumper() -> type[yaml.CDumper] | type[yaml.SafeDumper]:
     """Writes short things in one line, and never an alias."""
+    base = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
 
-    def ignore_aliases(self, data: object) -> bool:
-        return True
+    class Dumper(base):  # type: ignore[misc, valid-type]  # libyaml may be missing
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    Dumper.add_representer(_Flow, lambda out, it: out.represent_mapping("tag:yaml.org,2002:map", it, flow_style=True))
+    Dumper.add_representer(_Row, lambda out, it: out.represent_sequence("tag:yaml.org,2002:seq", it, flow_style=True))
+    return Dumper
 
 
 def dump_fleet(fleet: Fleet) -> str:
@@ -56,10 +62,7 @@ def dump_fleet(fleet: Fleet) -> str:
         document["taken"] = [_taken(one) for one in fleet.taken]
     if fleet.unseen:
         document["unseen"] = list(fleet.unseen)
-    dumper = _Dumper
-    dumper.add_representer(_Flow, lambda out, it: out.represent_mapping("tag:yaml.org,2002:map", it, flow_style=True))
-    dumper.add_representer(_Row, lambda out, it: out.represent_sequence("tag:yaml.org,2002:seq", it, flow_style=True))
-    return yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120)
 
 
 def save_fleet(fleet: Fleet, path: Path) -> None:

@@ -15,6 +15,8 @@ from accord.terms.errors import BadInput, BrokenEdge
 
 Scalar = str | int | float | bool | None
 
+# libyaml reads a large fleet ten times as fast; PyYAML's wheels bring it, a build from source may not.
+_LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _DEPTH_MAX = 16
 _TAGS = {"str", "int", "float", "bool", "null", "timestamp"}
 
@@ -82,7 +84,7 @@ def read_text(text: str, *, what: str, limits: Limits) -> Tree:
     """The tree of a YAML document. BadInput names the line."""
     try:
         _bound_depth(text, what=what, limits=limits)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
         raise _not_yaml(error, what=what) from error
     if node is None:
@@ -177,7 +179,7 @@ def _scalar(node: yaml.Node, *, field: str) -> Scalar:
 def _bound_depth(text: str, *, what: str, limits: Limits) -> None:
     # Composing recurses with each level, so that depth is bounded on the flat events before.
     depth = nodes = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=_LOADER):
         nodes += isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
