@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accord.place.board import WHOLE, Board, taken_of
 from accord.place.gang import apply, find
-from accord.place.mix import Mix, Size, mix_of
+from accord.place.mix import Mix, Size, mix_of, mix_unknown
 from accord.place.online import Scores, best_seat, is_plain
 from accord.place.worth import gap_worth
 from accord.terms.fleet import Device, DeviceKind, Fleet, Node, Numa, Vendor
@@ -206,3 +206,13 @@ def test_whole_devices_of_one_replica_are_of_one_kind():
     scores = Scores(board, Mix(needs=()))
     assert best_seat(scores, part(cards=2)).devices == (1, 2)
     assert best_seat(scores, part(cards=3)) is None
+
+
+def test_what_came_outweighs_what_was_guessed():
+    board = Board(Fleet(kinds=(SOFT,), nodes=(node("a", 8),)))
+    guess = mix_unknown(board)
+    assert sum(weight for _, weight in guess.needs) == pytest.approx(1)
+    assert [size.milli for size in guess.sizes(0)] == [1000, 875, 750, 625, 500, 375, 250, 125]
+    assert guess.cores().mean == pytest.approx(64 / 8 / 2)  # thousandths of a core a thousandth of a device
+    learned = mix_of([part(0.3).need] * 900, prior=guess)
+    assert dict(learned.needs)[part(0.3).need] == pytest.approx(0.9)

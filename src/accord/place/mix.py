@@ -8,8 +8,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from accord.place.board import MILLI, WHOLE
+from accord.place.board import ABSENT, MILLI, WHOLE, Board
 from accord.terms.gang import Need
+
+PRIOR = 100  # needs: after some hundreds of arrivals, what came outweighs what was guessed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +70,29 @@ class Mix:
         return Beside(mean=mean, deviation=math.sqrt(variance))
 
 
-def mix_of(needs: Iterable[Need]) -> Mix:
-    """The mix of what came, each need as often as it came."""
-    counts: dict[Need, int] = {}
+def mix_of(needs: Iterable[Need], *, prior: Mix | None = None) -> Mix:
+    """The mix of what came, each need as often as it came. A `prior` counts for as much as PRIOR of them."""
+    counts: dict[Need, float] = {need: PRIOR * weight for need, weight in prior.needs} if prior else {}
     for need in needs:
-        counts[need] = counts.get(need, 0) + 1
+        counts[need] = counts.get(need, 0.0) + 1
     total = sum(counts.values())
     return Mix(needs=tuple((need, count / total) for need, count in counts.items()))
+
+
+def mix_unknown(board: Board) -> Mix:
+    """What to prepare for before anything has come: eighths of a device, each as often as the others.
+
+    With half of a fair share of the fleet's cores and host memory: what needs no device, and a reserve, take the rest.
+    """
+    devices = max(1, int((board.kind != ABSENT).sum()))
+    domains = [numa for node in board.nodes for numa in node.numa]
+    cores = sum(numa.cpus for numa in domains) / devices / 2
+    memory = sum(numa.memory_bytes for numa in domains) / devices / 2
+    eighths = [
+        Need(cards=part // 8, share=part / 8 % 1, cpus=cores * part / 8, host_memory_bytes=round(memory * part / 8))
+        for part in range(1, 9)
+    ]
+    return mix_of(eighths)
 
 
 def size_milli(need: Need, card_memory_bytes: int) -> int:
