@@ -1,6 +1,7 @@
 """`accord render`: a plan in, manifests on stdout, what is lost on stderr."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def accord(monkeypatch, capsys):
     """Runs a command as the shell does; gives its status and what it wrote."""
 
     def call(*arguments):
-        monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
         with pytest.raises(SystemExit) as ended:
             cli.run(arguments)
         return ended.value.code, *capsys.readouterr()
