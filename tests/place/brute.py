@@ -89,7 +89,12 @@ def _takes(kind: DeviceKind, part: Part):
             gives = {codec.name: codec.units for codec in cut.codecs}
             enough = all(gives.get(name, 0) >= units for name, units in wants.items())
             if cut.share >= need.share and cut.memory_bytes >= need.memory_bytes and enough:
-                return 1, (math.ceil(1000 * cut.share), cut.memory_bytes, tuple(sorted(gives.items())), cut.name)
+                return 1, (
+                    math.floor(round(1000 * cut.share, 6)),
+                    cut.memory_bytes,
+                    tuple(sorted(gives.items())),
+                    cut.name,
+                )
         cards = 1
     if cards:
         count = 2 * math.ceil(cards / 2) if kind.pairs else cards

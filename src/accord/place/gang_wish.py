@@ -168,7 +168,7 @@ def _whole(board: Board, kind: DeviceKind, need: Need, units: dict[str, int]) ->
 
 
 def _template(board: Board, kind: DeviceKind, need: Need, units: dict[str, int]) -> Cut | None:
-    """The smallest template that holds the need."""
+    """The smallest template that holds the need. Its share is rounded down: seven sevenths are one device."""
     fitting = []
     for template in kind.templates:
         has = {codec.name: codec.units for codec in template.codecs}
@@ -180,7 +180,7 @@ def _template(board: Board, kind: DeviceKind, need: Need, units: dict[str, int])
     best = min(fitting, key=lambda template: (template.share, template.memory_bytes, template.name))
     has = {codec.name: codec.units for codec in best.codecs}
     return Cut(
-        devices=1, whole=False, pairs=False, share=math.ceil(round(WHOLE * best.share, 6)), memory=best.memory_bytes,
+        devices=1, whole=False, pairs=False, share=math.floor(round(WHOLE * best.share, 6)), memory=best.memory_bytes,
         codecs=tuple(has.get(name, 0) for name in board.codec_names), template=board.template_names.index(best.name),
     )  # fmt: skip
 
