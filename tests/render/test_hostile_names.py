@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from accord.render.kubernetes_drivers import one_of
@@ -28,6 +28,9 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_siz
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES, NAMES, NAMES)
+@example("p", "a", "a$$b")
+@example("p", "a", "$(XDG_CACHE_HOME)")
+@example("x" * 300, "--- ", "m")
 def test_hostile_names_stay_names(name, part, model):
     assume(model.strip() and not model.startswith("-"))  # which engines would take for an option, and refuse
     seat = Seat(part=part, replica=0, node=part, devices=(0,))

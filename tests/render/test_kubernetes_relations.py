@@ -7,7 +7,7 @@ import pytest
 from accord.render.kubernetes import render
 from accord.render.rendered import Options
 from accord.terms.errors import BadInput
-from accord.terms.gang import Apart, Scope, Together
+from accord.terms.gang import Apart, Scope, Seat, Together
 from tests.render import small
 from tests.render.drive import of_sort, pod_of, rendered
 
@@ -45,6 +45,20 @@ def test_relations_inside_a_host_keep_the_host_and_are_lost(scope):
     assert any(str(scope) in what for what in lost)
     (kind,) = pod_of(of_sort(found, "Deployment")[0])["affinity"]["podAffinity"]
     assert kind.startswith("required" if relation.required else "preferred")
+
+
+def test_pinned_pods_have_no_relations_any_more():
+    relation = Together(parts=("a",), scope=Scope.LEAF)
+    seats = [Seat(part="a", replica=number, node=f"n{number}", devices=(0,)) for number in range(2)]
+    found, lost = rendered(small.plan(small.part(replicas=2), relations=(relation,), seats=seats), pinned=True)
+    assert [set(pod_of(one)["affinity"]) for one in of_sort(found, "Deployment")] == [{"nodeAffinity"}] * 2
+    assert not any("together" in what for what in lost)
+
+
+def test_replicas_that_share_a_claim_are_said_to_share_its_part():
+    parts = [small.part(name, share=0.3, memory_bytes=small.GIB, replicas=2) for name in ("a", "b")]
+    _, lost = rendered(small.plan(*parts, relations=(Together(parts=("a", "b"), scope=Scope.CARD),)))
+    assert sum("share one claim" in why for why in lost.values()) == 4
 
 
 def test_several_to_a_host_are_counted_from_zero():

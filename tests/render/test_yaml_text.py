@@ -12,10 +12,11 @@ from accord.render.names import label_name, label_value
 from accord.render.yaml_text import Document, Value, comment, yaml_text
 
 HOSTILE = (
-    "; rm -rf /", "$(reboot)", "$(XDG_CACHE_HOME)", "a$$b", "`id`", "!!python/object/apply:os.system ['id']", "*a", "&a x", "a: b", "- x", "# x",
+    "; rm -rf /", "$(reboot)", "`id`", "!!python/object/apply:os.system ['id']", "*a", "&a x", "a: b", "- x", "# x",
     "---", "...", "yes", "No", "on", "null", "~", "0x10", "1e3", "1:30", "012", "2001-01-01", "", " ", "\n", "a\nb",
     " a\n b", "a\n\n", "\ta", "x" * 300, "é", "日本語", "\U0001f600", "\u2028", "\x85", "\x00", "{a: 1}", "[1]", "a #b",
     "'", '"', "\\", "a'b\"c\\", "?", "? a", "|", ">", "%YAML 1.1", "@x", "<<", "=", "é\nb", "a \nb", "-", "--", ".inf",
+    "$(XDG_CACHE_HOME)", "a$$b",
 )  # fmt: skip
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=60) | st.sampled_from(HOSTILE)
 VALUES = st.recursive(
