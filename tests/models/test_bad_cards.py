@@ -103,14 +103,14 @@ def _judge(card: dict[str, Any], name: str, like: str | None = None) -> None:
     assert time.process_time() - began < _SECONDS_MAX
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_mutated())
 def test_a_mutated_card_is_read_or_refused(mutated):
     name, card = mutated
     _judge(card, name)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_mutated(), st.sampled_from([family.name for family in FAMILIES]))
 def test_a_card_read_as_another_family_is_read_or_refused(mutated, like):
     name, card = mutated
