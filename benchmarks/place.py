@@ -25,7 +25,7 @@ from _figures import Figure, write
 from _openb import SEEDS, VARIANTS, Trace, arrivals, load
 from accord.place.board import WHOLE, Board
 from accord.place.gang import apply, find
-from accord.place.mix import mix_of
+from accord.place.mix import mix_of, mix_unknown
 from accord.place.online import Scores, best_seat
 from accord.terms.gang import Gang, Seat
 
@@ -33,6 +33,7 @@ DATA = Path("../shared/data")
 PEERS = ("fgd", "best fit")
 TAKEN = 0.9  # of all devices is asked for by the arrivals that the bound's schedulers take
 PLACED = 0.7  # of all arrivals, before the later decisions
+LEARNED = 500  # arrivals between two looks at what came
 FIRST, LATER = 1_500, 3_000  # decisions timed on the empty and on the fuller fleet
 NODES = (1_000, 1_213, 10_000, 100_000)
 BARS = {1_213: 2.0, 10_000: 10.0}  # ms
@@ -62,9 +63,10 @@ def main() -> int:
     with ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=1) as alone:
         speed = dict(zip(NODES, alone.map(_decisions, [folder] * len(NODES), NODES), strict=True))
     runs = list(product(VARIANTS, ("ours", *PEERS, "at least", "at least, ever"), SEEDS))
+    runs += [("default", "learning", seed) for seed in SEEDS]
     with ProcessPoolExecutor(mp_context=spawn) as pool:
         left = dict(zip(runs, pool.map(_left, [folder] * len(runs), runs), strict=True))
-    figures = [*_packing(left), *_timing(speed)]
+    figures = [*_packing(left), _learning(left), *_timing(speed)]
     write("place", figures)
     return 0
 
@@ -82,6 +84,11 @@ def _packing(left: dict[tuple[str, str, int], float]) -> Iterator[Figure]:
         if np.isfinite(least):
             yield Figure(name=f"{name}, at least", value=least, unit="%", better="lower")
         yield Figure(name=f"{name}, at least, choosing", value=least_ever, unit="%", better="lower")
+
+
+def _learning(left: dict[tuple[str, str, int], float]) -> Figure:
+    value = float(np.mean([left["default", "learning", seed] for seed in SEEDS]))
+    return Figure(name="unallocated, nothing known before", value=value, unit="%", better="lower")
 
 
 def _timing(speed: dict[int, Decisions]) -> Iterator[Figure]:
@@ -102,6 +109,10 @@ def _left(folder: Path, run: tuple[str, str, int]) -> float:
             board = Board(trace.fleet)
             _fill(board, trace, order)
             return 100 * float(board.share_sum.sum()) / WHOLE / trace.devices
+        case "learning":
+            board = Board(trace.fleet)
+            _fill(board, trace, order, learning=True)
+            return 100 * float(board.share_sum.sum()) / WHOLE / trace.devices
         case "fgd" | "best fit":
             return peer_unallocated(trace, order, whose)
         case "at least":
@@ -110,11 +121,18 @@ def _left(folder: Path, run: tuple[str, str, int]) -> float:
             return unallocated_least(trace, order, taken=0.0)
 
 
-def _fill(board: Board, trace: Trace, order: list[int]) -> list[Seat]:
-    """Places all that come; what fits nowhere goes. `best_seat` is `find` for a single replica, at less cost."""
-    scores = Scores(board, mix_of(pod.need for pod in trace.pods))
+def _fill(board: Board, trace: Trace, order: list[int], *, learning: bool = False) -> list[Seat]:
+    """Places all that come; what fits nowhere goes. `best_seat` is `find` for a single replica, at less cost.
+
+    What usually comes is known from the trace's pods, as FGD knows it, or guessed at first and then learned.
+    """
+    guess = mix_unknown(board)
+    scores = Scores(board, guess if learning else mix_of(pod.need for pod in trace.pods))
     seats = []
-    for pick in order:
+    for number, pick in enumerate(order):
+        if learning and number and number % LEARNED == 0:
+            came = (trace.pods[earlier].need for earlier in order[:number])
+            scores = Scores(board, mix_of(came, prior=guess))
         seat = best_seat(scores, trace.pods[pick])
         if seat is not None:
             board.take(seat)
