@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from transformers.models.auto import modeling_auto
 
 from accord.edges import model_catalog
@@ -28,10 +29,17 @@ _NAMES = (
     "mimo-v2-flash", "llama-4-scout", "qwen2.5-vl-7b", "qwen3-vl-8b", "llava-1.5-7b", "internvl3-8b", "kimi-k2.5",
     "fuyu-8b", "whisper-tiny",
 )  # fmt: skip
-# transformers takes one shared expert, and never ties; the published code and vLLM do as the card says.
+# transformers' classes don't read these; the published code and vLLM do, as we do.
 _OTHERWISE = {
     ("deepseek_v4", "n_shared_experts"), ("kimi_linear", "tie_word_embeddings"), ("nemotron_h", "tie_word_embeddings"),
+    ("minimax_m2", "use_qk_norm"), ("deepseek_v3", "moe_layer_freq"), ("deepseek_v32", "moe_layer_freq"),
+    ("glm_moe_dsa", "moe_layer_freq"), ("kimi_linear", "moe_layer_freq"), ("kimi_k25", "moe_layer_freq"),
+    ("qwen3_5_moe", "attn_output_gate"),
 }  # fmt: skip
+_REFUSED = (
+    AttributeError, ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError,
+    StrictDataclassError,
+)  # fmt: skip
 _TASKS = ("IMAGE_TEXT_TO_TEXT", "SPEECH_SEQ_2_SEQ", "CAUSAL_LM")
 # What says of each layer what it is, cut by hand.
 _CUT: dict[str, dict[str, Any]] = {
@@ -60,7 +68,7 @@ def _theirs(card: dict[str, Any]) -> int | None:
         config = peers.config_of(card)
         with torch.device("meta"):
             model = _class_of(card["model_type"])._from_config(config)
-    except (AttributeError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError, AssertionError):
+    except _REFUSED:
         return None
     return peers.parameters_of(model)
 
@@ -109,8 +117,9 @@ def test_a_card_that_transformers_saved_says_the_same(name):
     assert ours.parameters == read_card(card, name=name).parameters == _theirs(card)
 
 
+# MiMo's keys of window layers and Moonshot's names in its tower are words that transformers' classes don't know.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("name", sorted(set(_NAMES) - {"mimo-v2-flash", "kimi-k2.5"}))
 def test_each_figure_counts_as_in_transformers(name):
     compared = 0
     for card in _variations(_short(name)):
