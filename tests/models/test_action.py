@@ -112,6 +112,7 @@ def test_openvla_has_its_published_size():
     llama = {**_LLAMA2, "model_type": "llama"}
     assert ours.of("action").parameters == peers.parameters_of(peers.meta_model(peers.config_of(llama)))
     assert ours.graph.edges[-1].payload is Payload.ACTIONS
+    assert [(rule.rule, rule.figure) for rule in ours.of("action").constraints] == [(Rule.ANSWER, 7)]
 
 
 def test_openvlas_towers_have_the_flops_of_their_blocks():

@@ -102,6 +102,15 @@ def test_a_wrong_figure_is_named(field, value):
     assert caught.value.field == field
 
 
+def test_version_4_1_is_refused_with_its_reason():
+    with pytest.raises(BadInput, match="no family knows"):
+        read_card({"model_type": "deepseek_v41", "text_config": dict(_SMALL)}, name="v4.1")
+    with pytest.raises(BadInput, match="n-grams"):
+        read_card({"model_type": "deepseek_v41", "text_config": dict(_SMALL)}, name="v4.1", like="deepseek_v4")
+    with pytest.raises(BadInput, match="a decoder alone"):
+        read_card({"model_type": "deepseek_v41", "text_config": dict(_SMALL)}, name="v4.1", like="sparse-index")
+
+
 def _of(needs: Needs, *, state: bool):
     return [group for group in needs.cache if (group.kind is CacheKind.STATE) == state]
 

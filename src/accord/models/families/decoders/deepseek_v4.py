@@ -43,6 +43,9 @@ _DEFAULTS: Mapping[str, Json] = {
 
 def build(card: Card, name: str) -> Architecture:
     """The architecture of a DeepSeek-V4."""
+    if "text_config" in card:  # as DeepSeek-V4.1's cards have it; read as V4, all its sizes would be V4's defaults
+        problem = "DeepSeek-V4.1's tables of n-grams (Engram) and its vision tower aren't known here"
+        card.wrong("text_config", problem=problem, fix="read the inner mapping alone for the rest of the decoder")
     named = one_name(expert_count(card, "n_routed_experts"), {"intermediate_size": "moe_intermediate_size"})
     own = named.given(**{key: value for key, value in _DEFAULTS.items() if not named.names(key)})
     base = frame(own)

@@ -98,7 +98,10 @@ def build(card: Card, name: str) -> Architecture:
 
 
 def frame(card: Card) -> Frame:
-    """Reads what all decoders share."""
+    """Reads what all decoders share; a composed card's outer mapping has none of it, and defaults must not step in."""
+    if "text_config" in card:
+        fix = "read the inner mapping alone, or the card as a composed model"
+        card.wrong("text_config", problem="this family reads a decoder alone", fix=fix)
     card.choice("hidden_act", ACTIVATIONS, "silu")
     return Frame(
         hidden=card.size("hidden_size"),
