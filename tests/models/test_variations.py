@@ -119,6 +119,7 @@ def test_a_card_that_transformers_saved_says_the_same(name):
 
 # MiMo's keys of window layers and Moonshot's names in its tower are words that transformers' classes don't know.
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of empty tensors, and of tokens beyond a halved vocabulary
 @pytest.mark.parametrize("name", sorted(set(_NAMES) - {"mimo-v2-flash", "kimi-k2.5"}))
 def test_each_figure_counts_as_in_transformers(name):
     compared = 0
