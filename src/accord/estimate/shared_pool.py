@@ -50,18 +50,17 @@ class PoolDraft:
 
 def shared_pool(groups: Sequence[CacheGroup], demand: Demand, *, block: int) -> PoolDraft | None:
     """The pool that wastes least for these lengths, with a small price on each block table."""
-    aim = _Aim(memory_bytes=demand.memory_bytes, lengths=demand.lengths, rules=demand.rules)
     near: list[_Choice] = []
     for arranged in families(groups, dtype=demand.dtype, block=block):
-        largest_first = sorted(((aim.least(family), family) for family in arranged), key=lambda item: -item[0])
+        largest_first = sorted(((_least(family, demand), family) for family in arranged), key=lambda item: -item[0])
         for page_bytes in _page_sizes(arranged, demand.memory_bytes, demand.rules):
             bound = min((choice.cost for choice in near), default=math.inf) * _NEAR
-            choice = _choice(largest_first, page_bytes, aim, bound=bound)
+            choice = _choice(largest_first, page_bytes, demand, bound=bound)
             near = [item for item in near if choice is None or item.cost <= choice.cost * _NEAR]
             near += [choice] if choice is not None else []
     if not near:
         return None
-    best = min(near, key=aim.rank)
+    best = min(near, key=lambda choice: _rank(choice, demand))
     return PoolDraft(page_bytes=best.page_bytes, fits=best.fits)
 
 
@@ -87,54 +86,48 @@ class _Choice:
     fits: tuple[Fit, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Aim:
-    """What a choice is judged by."""
+def _cost(fit: Fit, demand: Demand) -> float:
+    """Bytes of the memory that requests take on average, page ids included, and the price of the tables.
 
-    memory_bytes: int
-    lengths: tuple[Length, ...]
-    rules: PageRules
+    The page that is set aside and the end of the memory are shared among all pages.
+    """
+    usable = demand.memory_bytes // fit.page_bytes - 1
+    if usable < 1:
+        return math.inf
+    pages = sum(length.share * fit.expected_pages(length) for length in demand.lengths)
+    held = pages * (demand.memory_bytes / usable + demand.rules.entry_bytes)
+    return held * (1 + demand.rules.table_price * fit.count)
 
-    def cost(self, fit: Fit) -> float:
-        """Bytes of the memory that requests take on average, page ids included, and the price of the tables.
 
-        The page that is set aside and the end of the memory are shared among all pages.
-        """
-        usable = self.memory_bytes // fit.page_bytes - 1
-        if usable < 1:
-            return math.inf
-        pages = sum(length.share * fit.expected_pages(length) for length in self.lengths)
-        held = pages * (self.memory_bytes / usable + self.rules.entry_bytes)
-        return held * (1 + self.rules.table_price * fit.count)
+def _rank(choice: _Choice, demand: Demand) -> tuple[int, float]:
+    """Where all lengths are exact, one more whole request counts before a little less cost."""
+    if not all(length.exact for length in demand.lengths):
+        return 0, choice.cost
+    total = sum(length.share for length in demand.lengths)
+    pages = sum(length.share * fit.pages(length.tokens) for length in demand.lengths for fit in choice.fits) / total
+    return -int((demand.memory_bytes // choice.page_bytes - 1) // pages), choice.cost
 
-    def rank(self, choice: _Choice) -> tuple[int, float]:
-        """Where all lengths are exact, one more whole request counts before a little less cost."""
-        if not all(length.exact for length in self.lengths):
-            return 0, choice.cost
-        total = sum(length.share for length in self.lengths)
-        pages = sum(length.share * fit.pages(length.tokens) for length in self.lengths for fit in choice.fits) / total
-        return -int((self.memory_bytes // choice.page_bytes - 1) // pages), choice.cost
 
-    def least(self, family: Family) -> float:
-        """What no fit of a family can go below."""
-        return sum(length.share * family.useful_bytes(length.tokens) for length in self.lengths)
+def _least(family: Family, demand: Demand) -> float:
+    """What no fit of a family can go below."""
+    return sum(length.share * family.useful_bytes(length.tokens) for length in demand.lengths)
 
 
 def _choice(
-    families_least: Sequence[tuple[float, Family]], page_bytes: int, aim: _Aim, *, bound: float
+    families_least: Sequence[tuple[float, Family]], page_bytes: int, demand: Demand, *, bound: float
 ) -> _Choice | None:
     """The best arrangement at this page size; None if it costs more than `bound`, as soon as that is sure."""
     cost = sum(least for least, _ in families_least)
     fits = []
     for least, family in families_least:
-        tried = family.fits(page_bytes, aim.rules.tables_max)
+        tried = family.fits(page_bytes, demand.rules.tables_max)
         if not tried:
             return None
-        part, fit = min(((aim.cost(fit), fit) for fit in tried), key=lambda item: item[0])
+        part, fit = min(((_cost(fit, demand), fit) for fit in tried), key=lambda item: item[0])
         cost += part - least
         if not cost < bound:
             return None
         fits.append(fit)
-    if sum(fit.count for fit in fits) > aim.rules.tables_max:
+    if sum(fit.count for fit in fits) > demand.rules.tables_max:
         return None
     return _Choice(cost=cost, page_bytes=page_bytes, fits=tuple(fits))
