@@ -11,12 +11,11 @@ from accord.render.engines.routers import Worker, launch_router
 from accord.render.launch import Launch, Port
 from accord.render.names import label_name, label_value
 from accord.render.pods import STAGE, labels, plan_labels, probes, selector, service_name
-from accord.render.relations import INSTANCE
+from accord.render.relations import INSTANCE, SERVES
 from accord.render.yaml_text import Document
 from accord.terms.fleet_plan import Pool, Role
 
-# The pods that answer requests: all of a Deployment's, the leaders of a LeaderWorkerSet's.
-SERVES: Document = {"accord/serves": "true"}
+SERVING: Document = {SERVES: "true"}
 ROUTER = "accord/router"
 # How long requests wait in an engine's queue is what tells that a pool is too small; processors tell nothing.
 _LOAD_METRICS = {
@@ -40,7 +39,7 @@ def around_pool(member: Member, started: Launch) -> Iterator[Document]:
     pool = member.pool
     if started.ports:
         name = service_name(member.plan.name, pool.name)
-        yield _service(_named(member, name), {**selector(member), **SERVES}, started.ports)
+        yield _service(_named(member, name), {**selector(member), **SERVING}, started.ports)
     yield {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -71,7 +70,7 @@ def peers_service(member: Member) -> Document:
     spec: Document = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {**selector(member), **SERVES},
+        "selector": {**selector(member), **SERVING},
     }
     return {"apiVersion": "v1", "kind": "Service", "metadata": _named(member, name), "spec": spec}
 
@@ -81,7 +80,7 @@ def around_stage(pools: list[list[tuple[Member, ...]]]) -> Iterator[Document]:
     whole = [replicas[0][0] for replicas in pools if replicas[0][0].pool.role is Role.WHOLE]
     if len(whole) > 1:
         first = whole[0]
-        wanted = {INSTANCE: label_value(first.plan.name), STAGE: label_value(first.pool.stage), **SERVES}
+        wanted = {INSTANCE: label_value(first.plan.name), STAGE: label_value(first.pool.stage), **SERVING}
         name = service_name(first.plan.name, first.pool.stage, "all")
         yield _service({**_named(first, name), "labels": plan_labels(first)}, wanted, _SIDE_BY_SIDE)
     shared = [replicas for replicas in pools if replicas[0][0].pool.role is not Role.WHOLE]

@@ -6,8 +6,9 @@ for whoever meets the file without the words that came with it.
 
 from collections.abc import Callable
 
-from accord.render.common import judge_common
+from accord.render.around import is_grouped
 from accord.render.dress import Dresser, Member
+from accord.render.gangs import SWITCHES, running
 from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.rendered import File, Options, Rendered
 from accord.render.wishes import Aspect, Judge, Wish, lost, uuids
@@ -15,6 +16,7 @@ from accord.render.workloads import launch_of, members, workloads
 from accord.render.yaml_text import Document, comment, yaml_text
 from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import FleetPlan
+from accord.terms.gang import Apart, Together
 
 # Why a target can't express a wish of these pods, or None if it does.
 PodJudge = Callable[[Wish, Member], str | None]
@@ -38,22 +40,40 @@ def assemble(
     missing = lost(plan, fleet, _judge_of(pods, judge), pinned=options.pinned)
     missing = tuple(dict.fromkeys((*missing, *(one for member in pods for one in launch_of(member).lost))))
     told = tuple(dict.fromkeys(note for member in pods for note in noter(member)))
-    lines = [f"Needs: {need}" for need in needs] + [f"Note: {note}" for note in told]
+    lines = [f"Needs: {need}" for need in (*needs, *_needs(plan, options))] + [f"Note: {note}" for note in told]
     lines += [f"Lost: {one.what}: {one.why}" for one in missing]
     text = "".join(map(comment, lines)) + yaml_text([*first, *workloads(plan, fleet, options, dresser)])
     return Rendered(files=(File(name=f"{target}.yaml", text=text),), lost=missing, notes=told)
 
 
+def _needs(plan: FleetPlan, options: Options) -> tuple[str, ...]:
+    """What the cluster must have for the workloads themselves."""
+    found = []
+    if any(is_grouped(pool) for pool in running(plan)):
+        found.append("the LeaderWorkerSet controller (leaderworkerset.x-k8s.io/v1)")
+    if not (options.pinned and plan.seats):
+        scopes = {one.scope for one in plan.gang.relations if isinstance(one, Together | Apart)}
+        keys = [TOPOLOGY_KEYS[scope] for scope in SWITCHES if scope in scopes]
+        found += [f"nodes labelled with {key}, such as NVIDIA's topograph does" for key in keys]
+    if options.replicas_max is not None:
+        found.append("an adapter that serves the engines' metrics as Pods metrics")
+    return tuple(found)
+
+
 def _judge_of(pods: list[Member], judge: PodJudge) -> Judge:
-    by_part = {member.part.name: member for member in reversed(pods)}
+    """A judge of wishes from one of pods: a wish holds if it does for all pods that it binds."""
 
     def judge_wish(wish: Wish) -> str | None:
-        bound = [by_part[name] for name in wish.parts if name in by_part]
-        if not bound:
-            return judge_common(wish)
-        return None if all(_is_pinned(wish, member, judge) for member in bound) else judge(wish, bound[0])
+        bound = [one for one in pods if one.part.name in wish.parts and (wish.replica is None or _has(one, wish))]
+        reasons = (None if _is_pinned(wish, member, judge) else judge(wish, member) for member in bound)
+        return next((why for why in reasons if why is not None), None)
 
     return judge_wish
+
+
+def _has(member: Member, wish: Wish) -> bool:
+    """Whether the seat that a pin is about is one of these pods'."""
+    return any(seat.replica == wish.replica for seat in member.seats)
 
 
 def _is_pinned(wish: Wish, member: Member, judge: PodJudge) -> bool:

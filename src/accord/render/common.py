@@ -3,20 +3,29 @@
 In: a `Wish`. Out: why it is lost, or None. Invariant: a target asks here last, for what it doesn't answer itself.
 """
 
-from accord.render.relations import TOPOLOGY_KEYS
+from accord.render.dress import Member
+from accord.render.relations import TOPOLOGY_KEYS, keeps, one_node_a_seat
 from accord.render.wishes import Aspect, Wish
 from accord.terms.gang import Scope
 
 _INSIDE = "pods name nodes and their labels, nothing inside a host; only the host is kept"
 
 
-def judge_common(wish: Wish) -> str | None:
-    """Why no Kubernetes target can express `wish`; None if the shared part of a render does."""
+_SETS = "pods are counted that fit all required affinity of a pod at once, so that the nearer parts alone are kept near"
+_WORKERS = "one template serves all workers of a replica, so that two that share a node can't be told from the others"
+
+
+def judge_common(wish: Wish, member: Member) -> str | None:
+    """Why no Kubernetes target can express `wish` of these pods; None if the shared part of a render does."""
     match wish.aspect:
-        case Aspect.CPUS | Aspect.NVME | Aspect.PIN_NODE:
+        case Aspect.CPUS | Aspect.NVME:
             return None
+        case Aspect.PIN_NODE:
+            return None if one_node_a_seat(member) else _WORKERS
+        case Aspect.TOGETHER if wish.scope in TOPOLOGY_KEYS:
+            return None if not wish.required or keeps(member.plan, wish.parts) else _SETS
         case Aspect.TOGETHER:
-            return None if wish.scope in TOPOLOGY_KEYS else _INSIDE
+            return _INSIDE
         case Aspect.APART:
             return None if wish.scope in TOPOLOGY_KEYS else "pods stand apart by node labels, not inside a host"
         case Aspect.WITHIN if wish.scope in (Scope.HOST, Scope.LEAF, Scope.SPINE):

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from accord.render.dress import Member
 from accord.render.engines.table import runs
 from accord.render.names import label_name
+from accord.render.wishes import Wish
 from accord.terms.fleet_plan import FleetPlan, Pool
 from accord.terms.gang import Scope, Together
 
-SWITCHES = (Scope.LEAF, Scope.SPINE)
+SWITCHES = (Scope.LEAF, Scope.SPINE)  # nearest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,12 @@ class Near:
     scope: Scope
     required: bool
     whole: bool
+
+    def fulfils(self, wish: Wish) -> bool:
+        """Whether the wish holds where this does: for the same parts or more, below the same switch or a nearer one."""
+        parts = {pool.part for pool in self.pools}
+        nearer = wish.scope in SWITCHES and SWITCHES.index(self.scope) <= SWITCHES.index(wish.scope)
+        return nearer and set(wish.parts) <= parts and (self.required or not wish.required)
 
 
 def group_name(plan: FleetPlan) -> str:
@@ -51,13 +58,14 @@ def task_name(pool: Pool) -> str:
 
 
 def nears(plan: FleetPlan) -> tuple[Near, ...]:
-    """The relations that keep pools below one switch, in the plan's order."""
+    """The relations that keep pools below one switch: required ones first, nearer ones first."""
     found = []
     for relation in plan.gang.relations:
         if isinstance(relation, Together) and relation.scope in SWITCHES:
             pools = tuple(pool for pool in running(plan) if pool.part in relation.parts)
             whole = len(pools) == len(running(plan))
             found.append(Near(pools=pools, scope=relation.scope, required=relation.required, whole=whole))
+    found.sort(key=lambda one: (not one.required, SWITCHES.index(one.scope)))
     return tuple(one for one in found if one.pools)
 
 

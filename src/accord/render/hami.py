@@ -125,7 +125,7 @@ def judge(wish: Wish, member: Member) -> str | None:
         case Aspect.PIN_DEVICE:
             return _judge_pin(wish, member)
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)
 
 
 def _judge_devices(wish: Wish, member: Member) -> str | None:
@@ -161,7 +161,7 @@ def _judge_within(wish: Wish, member: Member) -> str | None:
         case Scope.PCIE_ROOT | Scope.PCIE_SWITCH:
             return "HAMi knows NUMA nodes and links, no PCIe; NVIDIA devices are kept on one NUMA node, which is wider"
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)
 
 
 def _judge_pin(wish: Wish, member: Member) -> str | None:

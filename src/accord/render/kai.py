@@ -24,7 +24,8 @@ from accord.terms.gang import Scope
 SCHEDULER = "kai-scheduler"
 _QUEUE = "default-queue"
 _NEEDS = ("KAI 0.17 with its queue default-queue and, for shared devices, global.gpuSharing=true",)
-_LABELS = f"nodes labelled as in the Topology {TOPOLOGY} below, such as NVIDIA's topograph does"
+
+_LABELS = f"nodes labelled with all levels of the Topology {TOPOLOGY} below"
 
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
@@ -65,40 +66,52 @@ def _share(member: Member) -> Pairs:
 
 
 def _documents(plan: FleetPlan, options: Options) -> tuple[Document, ...]:
-    kept = options.pinned and bool(plan.seats)
-    near = () if kept else nears(plan)
+    tree = _tree(plan, options)
     group: Document = {
         "apiVersion": "scheduling.run.ai/v2alpha2",
         "kind": "PodGroup",
         "metadata": {"name": group_name(plan), "namespace": options.namespace},
-        "spec": _group(plan, near),
+        "spec": _group(plan, tree),
     }
-    return (*((topology("kai.scheduler/v1alpha1"),) if near else ()), group)
+    return (*((topology("kai.scheduler/v1alpha1"),) if tree.written else ()), group)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Tree:
-    """Subgroups while they are put together: pools below the groups that keep them below one switch."""
+    """Subgroups while they are put together: constraints of all pods, of groups above pools, and of pools; the group
+    above a pool; and the relations that these tell.
+    """
 
-    constraint: dict[str, Value] = field(default_factory=dict)
-    parent: dict[str, str] = field(default_factory=dict)
+    whole: dict[str, Value] = field(default_factory=dict)
     above: dict[str, dict[str, Value]] = field(default_factory=dict)
+    below: dict[str, dict[str, Value]] = field(default_factory=dict)
+    parent: dict[str, str] = field(default_factory=dict)
+    written: list[Near] = field(default_factory=list)
 
 
-def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
-    tree, whole = _Tree(), dict[str, Value]()
-    leaves: dict[str, dict[str, Value]] = {}
-    for one in near:
-        names = [task_name(pool) for pool in one.pools]
-        if one.whole:
-            whole |= _constraint(one)
+def _tree(plan: FleetPlan, options: Options) -> _Tree:
+    """What a pool's one parent and a level's one constraint can't hold is left to the pods' affinity."""
+    tree = _Tree()
+    for near in () if options.pinned and plan.seats else nears(plan):
+        names = [task_name(pool) for pool in near.pools]
+        if near.whole:
+            constraint = tree.whole
         elif len(names) == 1:
-            leaves.setdefault(names[0], {}).update(_constraint(one))
-        elif not any(name in tree.parent for name in names):
-            # A pool has one parent; what a second relation wants is left to the pods' affinity.
+            constraint = tree.below.setdefault(names[0], {})
+        elif any(name in tree.parent for name in names):
+            continue
+        else:
             parent = f"near-{len(tree.above)}"
-            tree.above[parent] = _constraint(one)
+            constraint = tree.above.setdefault(parent, {})
             tree.parent |= dict.fromkeys(names, parent)
+        level = "requiredTopologyLevel" if near.required else "preferredTopologyLevel"
+        if level not in constraint:
+            constraint |= {"topology": TOPOLOGY, level: TOPOLOGY_KEYS[near.scope]}
+            tree.written.append(near)
+    return tree
+
+
+def _group(plan: FleetPlan, tree: _Tree) -> Document:
     groups: list[Value] = [
         {
             "name": name,
@@ -107,7 +120,7 @@ def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
         }
         for name, constraint in tree.above.items()
     ]
-    groups += [_leaf(task_name(pool), pods_of(pool), tree.parent, leaves) for pool in running(plan)]
+    groups += [_leaf(task_name(pool), pods_of(pool), tree) for pool in running(plan)]
     roots = len(tree.above) + len(running(plan)) - len(tree.parent)
     return {
         "queue": _QUEUE,
@@ -115,22 +128,17 @@ def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
         "priorityClassName": "inference",
         "minSubGroup": roots,
         "subGroups": groups,
-        **({"topologyConstraint": whole} if whole else {}),
+        **({"topologyConstraint": tree.whole} if tree.whole else {}),
     }
 
 
-def _leaf(name: str, pods: int, parents: dict[str, str], leaves: dict[str, dict[str, Value]]) -> dict[str, Value]:
+def _leaf(name: str, pods: int, tree: _Tree) -> Document:
     return {
         "name": name,
         "minMember": pods,
-        **({"parent": parents[name]} if name in parents else {}),
-        **({"topologyConstraint": leaves[name]} if name in leaves else {}),
+        **({"parent": tree.parent[name]} if name in tree.parent else {}),
+        **({"topologyConstraint": tree.below[name]} if name in tree.below else {}),
     }
-
-
-def _constraint(near: Near) -> dict[str, Value]:
-    level = "requiredTopologyLevel" if near.required else "preferredTopologyLevel"
-    return {"topology": TOPOLOGY, level: TOPOLOGY_KEYS[near.scope]}
 
 
 def judge(wish: Wish, member: Member) -> str | None:
@@ -154,9 +162,11 @@ def judge(wish: Wish, member: Member) -> str | None:
         case Aspect.TOGETHER | Aspect.APART if wish.scope is Scope.CARD:
             whole = wish.aspect is Aspect.APART and need.cards
             return None if whole else "KAI can't be told which pods share a card"
+        case Aspect.TOGETHER if any(one.fulfils(wish) for one in _tree(member.plan, member.options).written):
+            return None
         case Aspect.GANG:
             return None
         case Aspect.PIN_DEVICE:
             return "KAI chooses the devices itself"
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)

@@ -10,11 +10,12 @@ from accord.render import hami
 from accord.render.assemble import assemble
 from accord.render.common import judge_common
 from accord.render.dress import Dress, Member, Pairs
-from accord.render.gangs import all_pods, group_name, takes_devices
+from accord.render.gangs import all_pods, group_name, running, takes_devices
 from accord.render.hami_ask import memory_of, percent
 from accord.render.relations import kind_label
 from accord.render.rendered import Options, Rendered
-from accord.render.wishes import Aspect, Wish
+from accord.render.wishes import Aspect, Wish, held
+from accord.render.workloads import members
 from accord.terms.fleet import Fleet, Vendor
 from accord.terms.fleet_plan import FleetPlan
 from accord.terms.gang import Scope
@@ -31,6 +32,8 @@ _REPORTED = {
 }
 # Its resources count devices of any vendor.
 _VENDOR_LABEL = "node.koordinator.sh/gpu-vendor"
+_PROVIDER = "koordinator.sh/gpu-isolation-provider"
+_ISOLATION = f"HAMi-core on nodes labelled {_PROVIDER}=HAMi-core; pods that share a device go to these alone"
 _OWN_NAMES = {Vendor.AMD: "amd.com/gpu", Vendor.HYGON: "dcu.com/gpu"}
 _SHARED = (Vendor.NVIDIA, Vendor.ASCEND)
 _PCIE = (Scope.PCIE_ROOT, Scope.PCIE_SWITCH)
@@ -39,21 +42,26 @@ _NEEDS = ("Koordinator 1.8 with its device daemon (koordlet) on the nodes",)
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
     """The manifests of `plan`."""
-    return assemble("koordinator", plan, fleet, options, dresser=dress, judge=judge, noter=_notes, needs=_NEEDS)
+    pods = [members(plan, pool, fleet, options)[0][0] for pool in running(plan)]
+    needs = (*_NEEDS, *((_ISOLATION,) if any(map(_is_isolated, pods)) else ()))
+    return assemble("koordinator", plan, fleet, options, dresser=dress, judge=judge, noter=_notes, needs=needs)
 
 
 def dress(member: Member) -> Dress:
     """Koordinator's scheduler, gang, devices and ports for these pods."""
-    # Without isolation a share of an NVIDIA device binds nobody.
     vendor = _REPORTED.get(member.vendor) if member.vendor else None
-    isolated = member.vendor is Vendor.NVIDIA and member.part.need.share
     return Dress(
         limits=_devices(member) + _ports(member),
-        labels=(("koordinator.sh/gpu-isolation-provider", "HAMi-core"),) if isolated else (),
+        labels=((_PROVIDER, "HAMi-core"),) if _is_isolated(member) else (),
         annotations=_gang(member) + _topology(member),
         node_labels=((_VENDOR_LABEL, vendor),) if takes_devices(member) and vendor else (),
         scheduler=SCHEDULER,
     )
+
+
+def _is_isolated(member: Member) -> bool:
+    """Without isolation a share of an NVIDIA device binds nobody."""
+    return member.vendor is Vendor.NVIDIA and bool(member.part.need.share)
 
 
 def _gang(member: Member) -> Pairs:
@@ -122,9 +130,18 @@ def _topology(member: Member) -> Pairs:
     if scope and part.need.cards > 1:
         hint = {"gpu": {"requiredTopologyScope": scope}}
         found.append(("scheduling.koordinator.sh/device-allocate-hint", _json(hint)))
-    if part.within is Scope.LINK_GROUP and part.need.cards > 1:
+    if _wants_partition(member):
         found.append(("scheduling.koordinator.sh/gpu-partition-spec", _json({"allocatePolicy": "Restricted"})))
     return tuple(found)
+
+
+def _wants_partition(member: Member) -> bool:
+    """Whether links must be asked for. A pod that asks goes only to nodes with a partition table, so that one whose
+    devices are linked wherever it stands doesn't.
+    """
+    part = member.part
+    several = part.within is Scope.LINK_GROUP and part.need.cards > 1
+    return several and not held(member.fleet, (member.pool.kind,), Scope.LINK_GROUP, nics=False)
 
 
 def _json(value: object) -> str:
@@ -139,6 +156,9 @@ def _notes(member: Member) -> tuple[str, ...]:
         found = (*hami.notes(member), own) if asked and asked.template else hami.notes(member)
     if _talks(member) and member.part.need.cards > 1:
         found += (f"{member.part.name}: a port is taken for each PCIe switch of its devices that has one",)
+    if _wants_partition(member):
+        known = "it knows those of H100, H800 and H20 (1, 2, 4 or 8 devices) and of devices that report their links"
+        found += (f"{member.part.name}: goes only to nodes whose GPU partitions Koordinator knows: {known}",)
     return found
 
 
@@ -169,7 +189,7 @@ def judge(wish: Wish, member: Member) -> str | None:
         case Aspect.PIN_DEVICE | Aspect.PIN_NIC:
             return "Koordinator chooses devices by their labels, and they have none that name one"
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)
 
 
 def _judge_kind(member: Member) -> str | None:
@@ -208,4 +228,4 @@ def _judge_near(wish: Wish, member: Member) -> str | None:
         case Scope.LINK_GROUP:
             return "a port has no such link" if ports else None
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)

@@ -3,18 +3,16 @@
 In: a `FleetPlan`. Out: one file of documents. Invariant: what plain Kubernetes can't express is in `lost`.
 """
 
-from accord.render.around import is_grouped
 from accord.render.assemble import assemble
 from accord.render.dress import Member
+from accord.render.gangs import running
 from accord.render.kubernetes_claims import claim_devices, slice_of_member
 from accord.render.kubernetes_drivers import WHOLE
 from accord.render.kubernetes_judge import judge_wish
-from accord.render.relations import TOPOLOGY_KEYS
 from accord.render.rendered import Options, Rendered
 from accord.render.workloads import members
 from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import FleetPlan
-from accord.terms.gang import Apart, Scope, Together
 
 
 def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
@@ -25,18 +23,10 @@ def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
 
 
 def needs(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[str, ...]:
-    """What the cluster must have, in the order in which it is installed."""
-    pools = [members(plan, pool, fleet, options)[0][0] for pool in plan.pools]
+    """What the cluster must have for claims, in the order in which it is installed."""
     found = ["Kubernetes 1.34 or later (resource.k8s.io/v1)"]
-    if any(is_grouped(pool) for pool in plan.pools):
-        found.append("the LeaderWorkerSet controller (leaderworkerset.x-k8s.io/v1)")
-    for member in pools:
-        found += _drivers(member)
-    keys = {TOPOLOGY_KEYS[scope] for scope in _scopes(plan) if scope in (Scope.LEAF, Scope.SPINE)}
-    if not options.pinned or not plan.seats:
-        found += [f"nodes labelled with {key}, such as NVIDIA's topograph does" for key in sorted(keys)]
-    if options.replicas_max is not None:
-        found.append("an adapter that serves the engines' metrics as Pods metrics")
+    for pool in running(plan):
+        found += _drivers(members(plan, pool, fleet, options)[0][0])
     return tuple(dict.fromkeys(found))
 
 
@@ -54,7 +44,3 @@ def _drivers(member: Member) -> list[str]:
     if need.nic_bytes_per_s or member.part.nic_within:
         found.append("the resource driver dra.net (DRANET)")
     return found
-
-
-def _scopes(plan: FleetPlan) -> set[Scope]:
-    return {one.scope for one in plan.gang.relations if isinstance(one, Together | Apart)}

@@ -9,7 +9,7 @@ from accord.render.dress import Member
 from accord.render.kubernetes_claims import card_mates, common_attribute, one_vendor, slice_of_member
 from accord.render.kubernetes_drivers import WHOLE
 from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind
-from accord.render.wishes import Aspect, Wish
+from accord.render.wishes import Aspect, Wish, ports, uuids
 from accord.terms.gang import Scope
 
 _GANG = (
@@ -43,7 +43,7 @@ def judge_wish(wish: Wish, member: Member) -> str | None:
         case Aspect.GANG:
             return _GANG
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)
 
 
 def _fraction(wish: Wish, member: Member) -> str | None:
@@ -93,7 +93,11 @@ def _pin(wish: Wish, member: Member) -> str | None:
     if not wish.named:
         return "the fleet doesn't say its name"
     if wish.aspect is Aspect.PIN_NIC:
-        return None
+        names = ports(member.seats, member.fleet)
+        # Unlike a UUID, a port's name says nothing about the node.
+        return None if names and len(set(names)) == 1 else "the workers of a replica have one claim, and other ports"
+    if uuids(member.seats, member.fleet) is None:
+        return "the workers of a replica have one claim, and the fleet doesn't know the names of all its devices"
     if member.vendor not in WHOLE:
         return "a device plugin chooses the devices itself"
     found = slice_of_member(member)

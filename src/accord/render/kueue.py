@@ -77,7 +77,7 @@ def _is_one_group(near: Near) -> bool:
 def _needs(plan: FleetPlan, fleet: Fleet | None, options: Options, *, by_topology: bool) -> tuple[str, ...]:
     queue = f"Kueue 0.19 with a LocalQueue default in namespace {options.namespace}"
     if by_topology:
-        switches = f"nodes labelled as in the Topology {TOPOLOGY} below, such as NVIDIA's topograph does"
+        switches = f"nodes labelled with all levels of the Topology {TOPOLOGY} below"
         what = [f"a ResourceFlavor of that queue with topologyName {TOPOLOGY}", switches]
     else:
         mapped = "deviceClassMappings in Kueue's configuration for the device classes below"
@@ -139,4 +139,4 @@ def _judge_by_topology(wish: Wish, member: Member) -> str | None:
         case Aspect.APART if wish.scope is Scope.CARD:
             return None  # each takes a whole device
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)

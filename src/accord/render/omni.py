@@ -15,7 +15,7 @@ from accord.render.processes import Process, memory_share, processes
 from accord.render.rendered import File, Lost, Options, Rendered
 from accord.render.scripts import bash, judge, order
 from accord.render.shell import hole
-from accord.render.wishes import kind_of, lost
+from accord.render.wishes import Aspect, Wish, kind_of, lost
 from accord.render.yaml_text import yaml_text
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet
@@ -39,7 +39,12 @@ def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
         for pool in plan.pools
         if pool.engine != "vllm-omni"
     ]
-    missing += lost(plan, fleet, lambda wish: judge(wish, plan, fleet, pinned=kept), pinned=kept)
+
+    def judge_wish(wish: Wish) -> str | None:
+        own = wish.aspect is Aspect.PIN_NIC
+        return "vLLM-Omni's connector chooses the port itself" if own else judge(wish, plan, fleet, pinned=kept)
+
+    missing += lost(plan, fleet, judge_wish, pinned=kept)
     missing += [one for pool in plan.pools if pool.engine == "vllm-omni" for one in losses(plan, pool)]
     devices = _one_host(mine, fleet, pinned=kept)
     shares = {pool.name: _share(mine, pool, fleet) for pool in mine.pools}

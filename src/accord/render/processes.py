@@ -11,7 +11,7 @@ from accord.render.launch import Launch, Where
 from accord.render.names import label_name
 from accord.render.rendered import Lost, Options
 from accord.render.shell import check_text, hole
-from accord.render.wishes import kind_of, ports
+from accord.render.wishes import Wish, kind_of, ports
 from accord.terms.fleet import DeviceKind, Fleet, Node
 from accord.terms.fleet_plan import FleetPlan, Pool
 from accord.terms.gang import Need, Seat
@@ -110,6 +110,14 @@ def memory_share(need: Need, kind: DeviceKind | None) -> float | None:
     if not (need.share and need.memory_bytes) or kind is None or kind.memory_bytes is None:
         return None
     return max(0.001, int(1000 * min(1.0, need.memory_bytes / kind.memory_bytes.value)) / 1000)
+
+
+def judge_memory(wish: Wish, plan: FleetPlan, fleet: Fleet | None) -> str | None:
+    """Why engines that see the whole device can't be told to take a part of its memory; None if they can."""
+    needs = {part.name: part.need for part in plan.gang.parts}
+    pools = [pool for pool in plan.pools if pool.part in wish.parts]
+    shares = [memory_share(needs[pool.part], kind_of(pool.kind, fleet)) for pool in pools]
+    return "the fleet doesn't say how much memory the whole device has" if None in shares else None
 
 
 def _slot(slots: dict[str, set[int]], hosts: list[str]) -> int:

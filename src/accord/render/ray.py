@@ -13,7 +13,7 @@ from importlib import resources
 
 from accord.render.launch import Launch
 from accord.render.names import label_value
-from accord.render.processes import Process, engine_losses, processes
+from accord.render.processes import Process, engine_losses, judge_memory, processes
 from accord.render.rendered import File, Options, Rendered
 from accord.render.scripts import routers
 from accord.render.shell import hole
@@ -68,7 +68,7 @@ def render(plan: FleetPlan, fleet: Fleet | None, options: Options) -> Rendered:
         "processes": entries,
     }
     missing = (
-        *lost(plan, fleet, lambda wish: _judge(wish, plan, kept=kept), pinned=kept),
+        *lost(plan, fleet, lambda wish: _judge(wish, plan, fleet, kept=kept), pinned=kept),
         *engine_losses(plan, fleet),
     )
     program = resources.files("accord.render").joinpath("ray_start.py.txt").read_text(encoding="utf-8")
@@ -123,8 +123,10 @@ def _strategy(plan: FleetPlan, *, kept: bool) -> tuple[str, dict[str, str] | Non
         match one:
             case Together(scope=Scope.HOST, required=True):
                 strategy = "STRICT_PACK"
-            case Apart(scope=Scope.HOST, most=1):
-                strategy = "STRICT_SPREAD" if one.required else "SPREAD"
+            case Apart(scope=Scope.HOST, most=1, required=True):
+                strategy = "STRICT_SPREAD"
+            case Apart(scope=Scope.HOST, most=1) if strategy == "PACK":
+                strategy = "SPREAD"
             case _:
                 pass
     nearest = [one.scope for one in whole if isinstance(one, Together) and one.required and one.scope in _SWITCHES]
@@ -137,7 +139,7 @@ def _is_whole(relation: Relation, plan: FleetPlan) -> bool:
     return isinstance(relation, Together | Apart) and names <= set(relation.parts)
 
 
-def _judge(wish: Wish, plan: FleetPlan, *, kept: bool) -> str | None:
+def _judge(wish: Wish, plan: FleetPlan, fleet: Fleet | None, *, kept: bool) -> str | None:
     strategy, topology = _strategy(plan, kept=kept)
     names = {part.name for part in plan.gang.parts if part.need.cards or part.need.share}
     whole = names <= set(wish.parts)
@@ -154,8 +156,11 @@ def _judge(wish: Wish, plan: FleetPlan, *, kept: bool) -> str | None:
             held = whole and wish.scope is Scope.HOST and strategy == "STRICT_PACK"
             return None if held else "a placement group has one strategy, for all of its bundles"
         case Aspect.APART:
-            held = whole and wish.scope is Scope.HOST and strategy in ("STRICT_SPREAD", "SPREAD")
+            enough = ("STRICT_SPREAD",) if wish.required else ("STRICT_SPREAD", "SPREAD")
+            held = whole and wish.scope is Scope.HOST and strategy in enough
             return None if held else "a placement group has one strategy, for all of its bundles"
+        case Aspect.MEMORY:
+            return judge_memory(wish, plan, fleet)
         case Aspect.CARDS if not set(wish.vendors) <= set(_DETECTED):
             return "Ray counts them, but hands none of them to a process"
     return _WHY.get(wish.aspect)

@@ -2,13 +2,18 @@
 
 In: a `Member`. Out: the pod's `affinity` and `topologySpreadConstraints`. Invariant: only scopes that nodes have a
 label for are written; nearer ones stand at least on one host, and their target says what is lost.
+
+The kube-scheduler counts only pods that fit all required terms of a pod at once (podMatchesAllAffinityTerms in its
+plugin InterPodAffinity). Of two sets of parts, then, only what is in both is kept near: see `keeps`.
 """
 
 from collections.abc import Iterator, Mapping
 
 from accord.render.dress import Member
+from accord.render.gangs import running
 from accord.render.names import label_value
 from accord.render.yaml_text import Document, Value
+from accord.terms.fleet_plan import FleetPlan
 from accord.terms.gang import Apart, Scope, Together
 
 # Leaf and spine as NVIDIA's topograph labels nodes (github.com/NVIDIA/topograph, docs/engines/k8s.md).
@@ -19,6 +24,8 @@ TOPOLOGY_KEYS: Mapping[Scope, str] = {
 }
 INSTANCE = "app.kubernetes.io/instance"
 COMPONENT = "app.kubernetes.io/component"
+REPLICA = "accord/replica"  # of a pool whose replicas have workloads of their own
+SERVES = "accord/serves"  # on the pods that answer requests: all of a Deployment's, a LeaderWorkerSet's leaders
 # Labels that say which devices a node has, as the vendors' feature discovery writes them.
 KIND_LABELS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "accelerator", "node.kubernetes.io/instance-type")
 # With more domains wanted than any cluster has, the scheduler counts from zero, so that maxSkew is the most a domain.
@@ -27,14 +34,26 @@ _DOMAINS = 1_000_000
 
 def affinity(member: Member) -> Document:
     """The pod's affinity; empty if it has none."""
+    apart = [one for one in _relations(member) if isinstance(one, Apart) and one.most == 1]
     terms: dict[str, Value] = {
         "nodeAffinity": _node_affinity(member),
         "podAffinity": _pods(member, [one for one in _relations(member) if isinstance(one, Together)]),
-        "podAntiAffinity": _pods(
-            member, [one for one in _relations(member) if isinstance(one, Apart) and one.most == 1]
-        ),
+        "podAntiAffinity": _one_a_seat(member) if member.seats else _pods(member, apart),
     }
     return {name: term for name, term in terms.items() if term}
+
+
+def keeps(plan: FleetPlan, parts: tuple[str, ...]) -> bool:
+    """Whether required affinity keeps all of `parts` together: none of them has terms that only fewer parts fit."""
+    wanted = set(parts) & {pool.part for pool in running(plan)}
+    return all(wanted <= _counted(plan, part) for part in wanted)
+
+
+def _counted(plan: FleetPlan, part: str) -> set[str]:
+    """The parts whose pods fit all required terms of this part's pods."""
+    relations = [one for one in plan.gang.relations if isinstance(one, Together) and one.required]
+    near = [set(one.parts) for one in relations if part in one.parts]
+    return set.intersection(*near) if near else {part}
 
 
 def spread(member: Member) -> list[Value]:
@@ -85,7 +104,32 @@ def _pods(member: Member, relations: list[Together] | list[Apart]) -> Document:
         else:
             weight = max(1, round(100 * relation.weight / heaviest))
             preferred.append({"weight": weight, "podAffinityTerm": term})
+        if relation.required and isinstance(relation, Together) and not keeps(member.plan, relation.parts):
+            preferred.append({"weight": 100, "podAffinityTerm": term})
     return _both(required, preferred)
+
+
+def _one_a_seat(member: Member) -> Document:
+    """Keeps the workers of a replica on nodes of their own: one template names the nodes of them all."""
+    if len(member.seats) < 2 or not one_node_a_seat(member):
+        return {}
+    labels: Document = {
+        INSTANCE: label_value(member.plan.name),
+        COMPONENT: label_value(member.pool.name),
+        REPLICA: replica_of(member),
+    }
+    workers: Document = {"matchLabels": labels, "matchExpressions": [{"key": SERVES, "operator": "DoesNotExist"}]}
+    return _both([{"labelSelector": workers, "topologyKey": TOPOLOGY_KEYS[Scope.HOST]}], [])
+
+
+def one_node_a_seat(member: Member) -> bool:
+    """Whether no two of these pods were given one node."""
+    return len({seat.node for seat in member.seats}) == len(member.seats)
+
+
+def replica_of(member: Member) -> str:
+    """Which of the pool's replicas these pinned pods are."""
+    return str(member.seats[0].replica // member.pool.nodes)
 
 
 def _key(relation: Together | Apart) -> str | None:

@@ -10,10 +10,10 @@ from accord.render.engines.common import NAMES_PORTS, VISIBLE_DEVICES
 from accord.render.engines.routers import Worker, launch_router
 from accord.render.launch import Launch
 from accord.render.names import label_name
-from accord.render.processes import OWN_ADDRESS, Process, engine_losses, processes
+from accord.render.processes import OWN_ADDRESS, Process, engine_losses, judge_memory, processes
 from accord.render.rendered import File, Lost, Options, Rendered
 from accord.render.shell import command, exports, holes, needed, remark
-from accord.render.wishes import Aspect, Wish, kind_of, lost, ports
+from accord.render.wishes import Aspect, Wish, kind_of, lost
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet, Node, Vendor
 from accord.terms.fleet_plan import FleetPlan, Pool, Role
@@ -87,11 +87,14 @@ def judge(wish: Wish, plan: FleetPlan, fleet: Fleet | None, *, pinned: bool) -> 
         return _NEVER[wish.aspect]
     if wish.aspect in _CHOSEN and not pinned:
         return "whoever runs a script chooses its host and devices"
+    if wish.aspect is Aspect.MEMORY:
+        return judge_memory(wish, plan, fleet)
+    if wish.aspect is Aspect.PIN_DEVICE:
+        return None if set(wish.vendors) <= set(VISIBLE_DEVICES) else "no variable is known that names their devices"
     if wish.aspect is Aspect.PIN_NIC:
         if not set(wish.vendors) <= NAMES_PORTS:
             return "their collectives take no port's name from the environment"
-        seats = tuple(seat for seat in plan.seats if seat.part in wish.parts and seat.nic is not None)
-        return None if ports(seats, fleet) else "the fleet names its ports as nobody probed them"
+        return None if wish.named else "the fleet names its ports as nobody probed them"
     return None
 
 

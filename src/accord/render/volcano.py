@@ -91,15 +91,30 @@ def _notes(member: Member) -> tuple[str, ...]:
 
 
 def _documents(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[Document, ...]:
-    kept = options.pinned and bool(plan.seats)
-    switches = fleet if fleet is not None and has_switches(fleet) and nears(plan) and not kept else None
+    near = _written(plan, fleet, options)
     group: Document = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": group_name(plan), "namespace": options.namespace},
-        "spec": _group(plan, nears(plan) if switches else ()),
+        "spec": _group(plan, near),
     }
-    return (*(hyper_nodes(switches) if switches else ()), group)
+    return (*(hyper_nodes(fleet) if fleet is not None and near else ()), group)
+
+
+def _written(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[Near, ...]:
+    """The relations by switches that the group tells: one of all pools, and one of each pool besides, since a pod is in
+    one subgroup. The others are left to the pods' affinity.
+    """
+    if not has_switches(fleet) or (options.pinned and plan.seats):
+        return ()
+    whole = [one for one in nears(plan) if one.whole][:1]
+    used: set[str] = set()
+    for one in nears(plan):
+        names = {pool.name for pool in one.pools}
+        if not one.whole and not names & used:
+            used |= names
+            whole.append(one)
+    return tuple(whole)
 
 
 def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
@@ -117,25 +132,18 @@ def _group(plan: FleetPlan, near: tuple[Near, ...]) -> Document:
 
 
 def _policies(plan: FleetPlan, near: tuple[Near, ...]) -> list[Value]:
-    """Pools below one switch, and replicas on several nodes, each of which is a gang of its own. A pod is in one
-    subgroup, so a second relation of a pool is left to its affinity.
-    """
-    found: list[Value] = []
-    used: set[str] = set()
-    for one in near:
-        names = {pool.name for pool in one.pools}
-        if not names or names & used:
-            continue
-        used |= names
-        found.append(
-            {
-                "name": task_name(one.pools[0]) if len(one.pools) == 1 else f"near-{len(found)}",
-                "labelSelector": _selector(plan, one.pools),
-                "subGroupSize": sum(map(pods_of, one.pools)),
-                "minSubGroups": 1,
-                "networkTopology": _topology(one),
-            }
-        )
+    """Pools below one switch, and replicas on several nodes, each of which is a gang of its own."""
+    found: list[Value] = [
+        {
+            "name": task_name(one.pools[0]) if len(one.pools) == 1 else f"near-{number}",
+            "labelSelector": _selector(plan, one.pools),
+            "subGroupSize": sum(map(pods_of, one.pools)),
+            "minSubGroups": 1,
+            "networkTopology": _topology(one),
+        }
+        for number, one in enumerate(near)
+    ]
+    used = {pool.name for one in near for pool in one.pools}
     for pool in running(plan):
         if pool.nodes > 1 and pool.name not in used:
             found.append(
@@ -185,12 +193,14 @@ def judge(wish: Wish, member: Member) -> str | None:
         case Aspect.APART if wish.scope is Scope.CARD:
             alone = need.cards or (virtual and _alone(member))
             return None if alone else "Volcano keeps a pod off the cards of all others of its group, or of none"
+        case Aspect.TOGETHER if any(one.fulfils(wish) for one in _written(member.plan, member.fleet, member.options)):
+            return None
         case Aspect.GANG:
             return None
         case Aspect.PIN_DEVICE:
             return _judge_pin(wish, member)
         case _:
-            return judge_common(wish)
+            return judge_common(wish, member)
 
 
 def _judge_kind(wish: Wish, member: Member) -> str | None:

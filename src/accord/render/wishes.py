@@ -42,8 +42,8 @@ class Aspect(StrEnum):
 class Wish:
     """One wish, `what` in words. `parts` are those it binds; `vendors` make their devices.
 
-    `named`: the fleet knows the names (UUIDs, port names) that a pin needs. `held`: the fleet is such that the wish
-    holds wherever the part stands.
+    `replica` is the one of the part that a pin is about. `named`: the fleet knows the names (UUIDs, port names) that a
+    pin needs. `held`: the fleet is such that the wish holds wherever the part stands.
     """
 
     aspect: Aspect
@@ -53,6 +53,7 @@ class Wish:
     scope: Scope | None = None
     required: bool = True
     most: int = 1
+    replica: int | None = None
     named: bool = True
     held: bool = False
 
@@ -62,9 +63,15 @@ Judge = Callable[[Wish], str | None]
 
 
 def lost(plan: FleetPlan, fleet: Fleet | None, judge: Judge, *, pinned: bool) -> tuple[Lost, ...]:
-    """The wishes of `plan` that `judge` can't express, in the plan's order."""
-    answers = ((wish, judge(wish)) for wish in wishes(plan, fleet, pinned=pinned) if not wish.held)
-    return tuple(Lost(what=wish.what, why=why) for wish, why in answers if why is not None)
+    """The wishes of `plan` that `judge` can't express, in the plan's order, and those of parts that nothing runs."""
+    pooled = {pool.part for pool in plan.pools}
+    found = []
+    for wish in wishes(plan, fleet, pinned=pinned):
+        if not pooled & set(wish.parts):
+            found.append(Lost(what=wish.what, why="no pool of the plan runs this part"))
+        elif not wish.held and (why := judge(wish)) is not None:
+            found.append(Lost(what=wish.what, why=why))
+    return tuple(found)
 
 
 def wishes(plan: FleetPlan, fleet: Fleet | None, *, pinned: bool) -> Iterator[Wish]:
@@ -181,7 +188,10 @@ def _of_seat(seat: Seat, vendors: tuple[Vendor, ...], fleet: Fleet | None) -> It
 
     def wish(aspect: Aspect, words: str, *, named: bool = True, held: bool = False) -> Wish:
         what = f"{where}: {words} {seat.node}"
-        return Wish(aspect=aspect, what=what, parts=(seat.part,), vendors=vendors, named=named, held=held)
+        binds = (seat.part,)
+        return Wish(
+            aspect=aspect, what=what, parts=binds, vendors=vendors, replica=seat.replica, named=named, held=held
+        )
 
     yield wish(Aspect.PIN_NODE, "on node")
     if seat.devices:

@@ -7,7 +7,7 @@ those of its part: a Deployment's, or a LeaderWorkerSet's where one replica stan
 from collections.abc import Iterator
 from dataclasses import replace
 
-from accord.render.around import SERVES, around_pool, around_stage, calls, is_grouped, peers_name, peers_service
+from accord.render.around import SERVING, around_pool, around_stage, calls, is_grouped, peers_name, peers_service
 from accord.render.dress import Dress, Dresser, Member
 from accord.render.engines.table import launch, runs
 from accord.render.launch import Launch, Where
@@ -23,6 +23,7 @@ from accord.render.pods import (
     selector,
 )
 from accord.render.processes import memory_share
+from accord.render.relations import REPLICA, replica_of
 from accord.render.rendered import Options
 from accord.render.wishes import kind_of, ports
 from accord.render.yaml_text import Document
@@ -98,7 +99,7 @@ def _replica(pods: tuple[Member, ...], dresser: Dresser) -> Iterator[Document]:
         if files is not None:
             yield files
     templates = [
-        pod_template(member, dress, started, marks={**_own_labels(member), **(SERVES if member.leader else {})})
+        pod_template(member, dress, started, marks={**_own_labels(member), **(SERVING if member.leader else {})})
         for member, dress, started in zip(pods, dresses, launches, strict=True)
     ]
     if is_grouped(pods[0].pool):
@@ -163,8 +164,7 @@ def _leader_worker_set(leader: Member, dress: Dress, templates: list[Document]) 
 
 def _own_labels(member: Member) -> Document:
     """What tells one pinned replica's pods from those of its siblings."""
-    mark = {"accord/replica": str(member.seats[0].replica // member.pool.nodes)} if member.seats else {}
-    return {**selector(member), **mark}
+    return {**selector(member), **({REPLICA: replica_of(member)} if member.seats else {})}
 
 
 def _metadata(member: Member, dress: Dress) -> Document:
