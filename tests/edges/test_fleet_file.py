@@ -1,6 +1,7 @@
 """Fleet files: what they mean, what they refuse, and that they come back as they went."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,17 @@ def _mine(value: float) -> Figure:
     return Figure(value=value, tag=Tag.ASSUMED, source="this fleet file")
 
 
+def test_a_device_that_is_cut():
+    cut = "{node: n1, owner: a, devices: 0, template: 1g.12gb"
+    text = ONE + f"taken: [{cut}}}, {cut}, codecs: {{}}, share: 10%}}]"
+    one, other = fleet_from_text(text).taken
+    # NVIDIA's MIG user guide: 1g.12gb of the H20 96GB has an eighth of its memory, one decoder, one JPEG unit.
+    assert (one.template, one.share, one.memory_bytes) == ("1g.12gb", pytest.approx(1 / 7), 12 * GIB)
+    assert {codec.name: codec.units for codec in one.codecs} == {"nvdec": 1, "jpeg": 1}
+    assert (other.share, other.memory_bytes, other.codecs) == (0.1, 12 * GIB, ())
+    assert fleet_from_text(dump_fleet(fleet_from_text(text))).taken == (one, other)
+
+
 def test_what_is_taken():
     taken = fleet_from_text(
         ONE + "taken:\n"
@@ -141,6 +153,7 @@ def test_what_is_taken():
     ).taken
     assert taken == (
         Taken(node="n1", owner="a", device=0, share=1.0, memory_bytes=96 * GIB, cpus=2, host_memory_bytes=4 * GIB,
+              codecs=(Codec(name="jpeg", units=7), Codec(name="nvdec", units=7), Codec(name="ofa", units=1)),
               nic=0, nic_bytes_per_s=12.5e9, nvme_bytes=10**9),
         Taken(node="n1", owner="b", device=1, share=0.3, memory_bytes=8 * GIB, movable=True),
     )  # fmt: skip
@@ -207,6 +220,9 @@ BAD = {
     ONE + "taken: [{node: n1, owner: a, bandwidth: 1Gb/s}]": "say which",
     ONE + "taken: [{node: n1, owner: a, devices: 0}, {node: n1, owner: b, devices: 0, share: 1%}]":
         "with b more share of device 0 is taken than there is",
+    ONE + "taken: [{node: n1, owner: a, devices: 0, template: 9g}]": "taken[0].template: '9g': no such template of h20",
+    ONE + "taken: [{node: n1, owner: a, template: 9g}]": "say which",
+    ONE + "taken: [{node: n1, owner: a, devices: 0, codecs: {nvdec: 8}}]": "more nvdec of device 0 is taken",
     ONE + "taken: [{node: n1, owner: a, cpus: 9}]": "more cpus is taken",
     ONE + 'taken: [{node: n1, owner: "a\\nb"}]': "not a short text",
     ONE + "unseen: links": "unseen: 'links': not a list",
@@ -287,15 +303,24 @@ def _nodes(draw: st.DrawFn, name: str, kinds: list[str]) -> Node:
     )
 
 
+def _taken(node: str, device: int, kind: DeviceKind, draw: st.DrawFn) -> Taken:
+    cut = draw(st.sampled_from([None, *(its for its in kind.templates if its.count_max and its.memory_bytes == 0)]))
+    codecs = tuple(replace(codec, units=codec.units // 2) for codec in kind.codecs) if draw(st.booleans()) else ()
+    return Taken(
+        node=node, owner="team/a b", device=device, share=0.25, movable=draw(st.booleans()), codecs=codecs,
+        template=cut and cut.name,
+    )  # fmt: skip
+
+
 @st.composite
 def _fleets(draw: st.DrawFn) -> Fleet:
     names = sorted({*draw(st.lists(_NAMES, min_size=1, max_size=2)), "h20"})
     kinds = sorted((draw(_kinds(name)) for name in names), key=lambda kind: kind.name)
     nodes = tuple(draw(_nodes(name, names)) for name in draw(st.lists(_NAMES, max_size=4, unique=True)))
     taken = [
-        Taken(node=node.name, owner="team/a b", device=number, share=0.25, movable=draw(st.booleans()), cpus=0.0)
+        _taken(node.name, number, next(kind for kind in kinds if kind.name == device.kind), draw)
         for node in nodes
-        for number in range(len(node.devices))
+        for number, device in enumerate(node.devices)
         if draw(st.booleans())
     ]
     return Fleet(kinds=tuple(kinds), nodes=nodes, taken=tuple(taken), unseen=("PCIe switches of n1: no sysfs",))

@@ -13,7 +13,8 @@ from accord.place.gang import apply, find
 from accord.place.mix import Mix, Size, mix_of, mix_unknown
 from accord.place.online import Scores, best_seat, is_plain
 from accord.place.worth import gap_worth
-from accord.terms.fleet import Device, DeviceKind, Fleet, Node, Numa, Vendor
+from accord.terms.errors import BadInput
+from accord.terms.fleet import Device, DeviceKind, Fleet, Node, Numa, Taken, Vendor
 from accord.terms.gang import Gang, Need, Part
 from tests.place.tiny import fleets, gangs, needs
 
@@ -107,6 +108,14 @@ def test_more_needs_than_are_remembered_change_no_answer():
     first = [best_seat(scores, part) for part in wanted]
     assert len(scores._slots) < len(wanted)
     assert [best_seat(scores, part) for part in wanted] == first
+
+
+def test_seven_sevenths_that_are_taken_are_one_device():
+    taken = tuple(Taken(node="n", owner=f"o{number}", device=0, share=1 / 7) for number in range(7))
+    board = Board(Fleet(kinds=(SOFT,), nodes=(node("n", 1),), taken=taken))
+    assert board.share.tolist() == [[0]]
+    with pytest.raises(BadInput):
+        Board(replace(board.fleet, taken=(*taken, taken[0])))
 
 
 # What a gap is worth.

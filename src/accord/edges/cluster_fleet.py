@@ -54,7 +54,7 @@ def fleet_of(listing: Listing) -> Fleet:
         for text in devices.unseen:
             unseen[text].append(name)
         nodes[name] = (_node(told, devices, unseen), devices)
-    ledger = _Ledger(nodes, {one.metadata.name: one.status for one in listing.nodes}, unseen)
+    ledger = _Ledger(nodes, kinds, {one.metadata.name: one.status for one in listing.nodes}, unseen)
     claims = _claims(listing)
     for pod in listing.pods:
         if pod.spec.node_name in nodes and pod.status.phase not in ("Succeeded", "Failed"):
@@ -126,8 +126,15 @@ def _claims(listing: Listing) -> Mapping[tuple[str, str], tuple[str, ...]]:
 class _Ledger:
     """What pods take, capped at what there is."""
 
-    def __init__(self, nodes: Mapping[str, tuple[Node, Held]], amounts: Mapping[str, Amounts], unseen: _Unseen) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, tuple[Node, Held]],
+        kinds: Mapping[str, DeviceKind],
+        amounts: Mapping[str, Amounts],
+        unseen: _Unseen,
+    ) -> None:
         self.taken: list[Taken] = []
+        self._kinds = kinds
         self._nodes = nodes
         self._unseen = unseen
         self._share = {name: [1.0] * len(node.devices) for name, (node, _) in nodes.items()}
@@ -140,6 +147,7 @@ class _Ledger:
     def take(self, pod: Pod, claimed: Sequence[str]) -> None:
         """Everything that one pod has."""
         name = pod.spec.node_name
+        node, _ = self._nodes[name]
         owner = f"{pod.metadata.namespace}/{pod.metadata.name}"
         requests = [container.resources.requests for container in pod.spec.containers]
         cpus = min(self._cpus[name], round(sum(quantity(one.get("cpu", "0")) for one in requests), 3))
@@ -154,7 +162,8 @@ class _Ledger:
             self._share[name][device] = round(self._share[name][device] - share, 6)
             self._memory[name][device] -= bytes_taken
             base = bare if place == 0 else rest
-            self.taken.append(replace(base, device=device, share=share, memory_bytes=bytes_taken))
+            codecs = self._kinds[node.devices[device].kind].codecs if share == 1 else ()
+            self.taken.append(replace(base, device=device, share=share, memory_bytes=bytes_taken, codecs=codecs))
         if (not self.taken or self.taken[-1].owner != owner) and (cpus or host):
             self.taken.append(bare)
 

@@ -14,7 +14,7 @@ import yaml
 
 from accord.edges import device_catalog
 from accord.edges.fleet_inside import Spot, nic_of_kind
-from accord.edges.fleet_kinds import UNSOURCED, catalog_kind
+from accord.edges.fleet_kinds import UNSOURCED, all_of, catalog_kind
 from accord.edges.name_range import compress
 from accord.terms import units
 from accord.terms.errors import BadInput, BrokenEdge
@@ -59,7 +59,11 @@ def dump_fleet(fleet: Fleet) -> str:
         document["devices"] = kinds
     document["nodes"] = [_entry(list(nodes)) for nodes in _runs(fleet.nodes)]
     if fleet.taken:
-        document["taken"] = [_taken(one) for one in fleet.taken]
+        by_name, by_kind = ({its.name: its for its in fleet.nodes}, {its.name: its for its in fleet.kinds})
+        document["taken"] = [
+            _taken(one, None if one.device is None else by_kind[by_name[one.node].devices[one.device].kind])
+            for one in fleet.taken
+        ]
     if fleet.unseen:
         document["unseen"] = list(fleet.unseen)
     return yaml.dump(document, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120)
@@ -222,15 +226,16 @@ def _number(value: float) -> int | float:
     return int(value) if value.is_integer() else value
 
 
-def _taken(one: Taken) -> Plain:
+def _taken(one: Taken, kind: DeviceKind | None) -> Plain:
     written: dict[str, Plain] = {"node": one.node, "owner": one.owner}
     if one.device is not None:
-        written |= {
-            "devices": one.device,
-            "share": _number(one.share),
-            "memory": units.format_size_bytes(one.memory_bytes),
-        }
+        written["devices"] = one.device
+    if kind is not None and (one.template or (one.share, one.memory_bytes, one.codecs) != all_of(kind)):
+        written |= {"share": _number(one.share), "memory": units.format_size_bytes(one.memory_bytes)}
+        if one.codecs or one.template:
+            written["codecs"] = _codecs(one.codecs)
     amounts: dict[str, Plain | None] = {
+        "template": one.template,
         "cpus": _number(one.cpus) or None,
         "host_memory": units.format_size_bytes(one.host_memory_bytes) if one.host_memory_bytes else None,
         "numa": one.numa,

@@ -78,6 +78,11 @@ def catalog_kind(name: str) -> DeviceKind:
     return _kind(fields, DeviceKind(name=name, vendor=fields.must("vendor", enum_of(Vendor))), by=by)
 
 
+def all_of(kind: DeviceKind) -> tuple[float, int, tuple[Codec, ...]]:
+    """Share, memory and codecs of a whole device."""
+    return 1.0, round(kind.memory_bytes.value) if kind.memory_bytes else 0, kind.codecs
+
+
 def check_kind_name(name: str, *, field: str, line: str = "") -> str:
     """The name, if it is one; BadInput otherwise."""
     if not _NAME.fullmatch(name):

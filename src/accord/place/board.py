@@ -5,6 +5,7 @@ change raises its node's version, and giving a seat back restores exactly what t
 """
 
 import copy
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -60,8 +61,9 @@ class Board:
         self.version = 0
         self.layouts = Layouts(self.nodes, self.kinds, tuple(self.card_memory.tolist()))
         self.places: dict[Scope, Ints] = {}  # what gang_caps.py has worked out of where nodes and devices stand
+        shares: dict[tuple[str, int], float] = {}
         for taken in fleet.taken:
-            self.take(_seat_of(taken, self))
+            self.take(_seat_of(taken, self, shares))
 
     def copy(self) -> "Board":
         """A board of its own, to try things on."""
@@ -205,7 +207,8 @@ def taken_of(seat: Seat, *, owner: str, movable: bool = False) -> tuple[Taken, .
     return tuple(rows)
 
 
-def _seat_of(taken: Taken, board: Board) -> Seat:
+def _seat_of(taken: Taken, board: Board, shares: dict[tuple[str, int], float]) -> Seat:
+    """What is taken as a seat; `shares` is what was taken of each device before, so that seven sevenths are one."""
     row = board.row[taken.node]
     numa = taken.numa or 0
     cpus = spread(round(MILLI * taken.cpus), board.cpu[row].tolist(), first=numa)
@@ -213,12 +216,18 @@ def _seat_of(taken: Taken, board: Board) -> Seat:
     if cpus is None or memory is None:
         fix = "check what is taken against what the node has"
         raise BadInput(field=f"taken.{taken.owner}", value=taken.node, problem="more than the node has", fix=fix)
+    share = 0
+    if taken.device is not None:
+        place = (taken.node, taken.device)
+        before = shares.get(place, 0.0)
+        shares[place] = before + taken.share
+        share = _milli(shares[place]) - _milli(before)
     return Seat(
         part=taken.owner,
         replica=0,
         node=taken.node,
         devices=() if taken.device is None else (taken.device,),
-        share_milli=round(WHOLE * taken.share),
+        share_milli=share,
         memory_bytes=taken.memory_bytes,
         codecs=taken.codecs,
         template=taken.template,
@@ -228,3 +237,7 @@ def _seat_of(taken: Taken, board: Board) -> Seat:
         nic_bytes_per_s=round(taken.nic_bytes_per_s),
         nvme_bytes=taken.nvme_bytes,
     )
+
+
+def _milli(share: float) -> int:
+    return math.ceil(round(WHOLE * share, 6))
