@@ -308,7 +308,7 @@ def _taken(node: str, device: int, kind: DeviceKind, draw: st.DrawFn) -> Taken:
     codecs = tuple(replace(codec, units=codec.units // 2) for codec in kind.codecs) if draw(st.booleans()) else ()
     return Taken(
         node=node, owner="team/a b", device=device, share=0.25, movable=draw(st.booleans()), codecs=codecs,
-        template=cut and cut.name,
+        template=cut.name if cut else None,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -104,7 +105,7 @@ def test_volcano_counts_each_pool():
 
 
 def test_hyper_nodes_form_a_tree_over_all_nodes():
-    found = list(hyper_nodes(MIXED))
+    found: list[Any] = list(hyper_nodes(MIXED))
     below = {
         one["metadata"]["name"]: [member["selector"]["exactMatch"]["name"] for member in one["spec"]["members"]]
         for one in found

@@ -52,7 +52,9 @@ KINDS = (
 
 
 def asked(on, **need):
-    found = ask(part("p", on, **need), on, names_of(on))
+    names = names_of(on)
+    assert names is not None
+    found = ask(part("p", on, **need), on, names)
     return dict(found.limits), found.notes
 
 
