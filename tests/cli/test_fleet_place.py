@@ -5,24 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli import root as cli
-
 ROOT = Path(__file__).parents[2]
 MIXED = str(ROOT / "examples/fleets/mixed.yaml")
 GANGS = str(ROOT / "examples/gangs.yaml")
-
-
-@pytest.fixture
-def accord(monkeypatch, capsys):
-    """Runs a command as the shell does; gives its status and what it wrote."""
-
-    def call(*arguments):
-        monkeypatch.setattr("accord.cli.root.signal.signal", lambda *_: None)
-        with pytest.raises(SystemExit) as ended:
-            cli.run(arguments)
-        return ended.value.code, *capsys.readouterr()
-
-    return call
 
 
 @pytest.fixture

@@ -1,32 +1,17 @@
 """`accord render`: a plan in, manifests on stdout, what is lost on stderr."""
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
 import yaml
 
-from accord.cli import root as cli
 from accord.render.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
 CHAT = str(ROOT / "examples" / "plans" / "chat-8b-one-card.yaml")
 TWO = str(ROOT / "examples" / "plans" / "qwen3-32b-two-vendors.yaml")
 MIXED = str(ROOT / "examples" / "fleets" / "mixed.yaml")
-
-
-@pytest.fixture
-def accord(monkeypatch, capsys):
-    """Runs a command as the shell does; gives its status and what it wrote."""
-
-    def call(*arguments):
-        monkeypatch.setattr(signal, "signal", lambda *_: None)
-        with pytest.raises(SystemExit) as ended:
-            cli.run(arguments)
-        return ended.value.code, *capsys.readouterr()
-
-    return call
 
 
 def test_manifests_can_be_piped(accord):

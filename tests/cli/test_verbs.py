@@ -1,7 +1,6 @@
 """The verbs with known speeds instead of measured ones: arguments in, words and exit statuses out."""
 
 import json
-import signal
 import socket
 import sys
 
@@ -36,19 +35,6 @@ def intent(tmp_path):
     path = tmp_path / "voice.yaml"
     path.write_text(INTENT)
     return str(path)
-
-
-@pytest.fixture
-def accord(monkeypatch, capsys):
-    """Runs a command as the shell does; gives its status and what it wrote."""
-
-    def call(*arguments):
-        monkeypatch.setattr(signal, "signal", lambda *_: None)
-        with pytest.raises(SystemExit) as ended:
-            cli.run(arguments)
-        return ended.value.code, *capsys.readouterr()
-
-    return call
 
 
 def test_a_plan_is_a_table_for_people(accord, intent):

@@ -62,7 +62,7 @@ def test_required_affinity_counts_what_it_must(relations, target):
     for wish in asked:
         if wish.required and wish.what not in lost:
             assert all(set(wish.parts) <= near[part][0] for part in wish.parts)
-            assert all(keys[wish.scope] in near[part][1] for part in wish.parts)
+            assert all(wish.scope and keys[wish.scope] in near[part][1] for part in wish.parts)
 
 
 def test_two_sets_of_parts_are_lost_where_only_affinity_keeps_them():

@@ -4,6 +4,8 @@ In: a plan for a fleet, a target. Out: text on stdout or files, what the target 
 with --strict if there is any of that.
 """
 
+import difflib
+import re
 from pathlib import Path
 
 import click
@@ -11,7 +13,7 @@ import msgspec
 
 from accord.cli.options import json_option
 from accord.edges.fleet_plan_file import load_fleet_plan
-from accord.edges.plan_fleet import fleet_of
+from accord.edges.plan_fleet import check_kinds, check_seats, fleet_of
 from accord.edges.result_files import save_bytes
 from accord.render.names import is_label
 from accord.render.rendered import File, Options, Rendered
@@ -20,10 +22,24 @@ from accord.terms.errors import BadInput
 from accord.terms.fleet_plan import FleetPlan
 from accord.terms.refusal import Refusal
 
+# Registry, path, tag, digest: no reference has spaces or quotes.
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", re.ASCII)
+
+
+class _Targets(click.Choice):  # type: ignore[type-arg]
+    """The targets' names; a wrong one is told like any other bad input."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            near = difflib.get_close_matches(value, TARGETS, n=1)
+            fix = f"did you mean {near[0]}?" if near else f"known here: {', '.join(TARGETS)}"
+            raise BadInput(field="--to", value=value, problem="unknown target", fix=fix)
+        return str(super().convert(value, param, ctx))
+
 
 @click.command(short_help="Write a plan as manifests or command lines.")
 @click.argument("plan", type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(list(TARGETS)), required=True, help="What to write the plan for.")
+@click.option("--to", "target", type=_Targets(list(TARGETS)), required=True, help="What to write the plan for.")
 @click.option("--fleet", type=click.Path(path_type=Path), help="The fleet: its device kinds, labels and UUIDs.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write files into this folder instead of printing them.")
 @click.option("--strict", is_flag=True, help="Refuse if the target can't express all that the plan wants.")
@@ -53,10 +69,15 @@ def render(
     options = Options(
         pinned=_pinned(wanted, pin, autoscale),
         namespace=_namespace(namespace),
-        images=tuple(_image(one) for one in images),
-        replicas_max=autoscale,
+        images=tuple(_image(one, wanted) for one in images),
+        replicas_max=_replicas_max(autoscale, target),
     )
-    made = TARGETS[target].load()(wanted, fleet_of(wanted, fleet), options)
+    known = fleet_of(wanted, fleet)
+    if fleet is not None:
+        check_kinds(wanted, known)
+        if options.pinned:
+            check_seats(wanted, known)
+    made = TARGETS[target].load()(wanted, known, options)
     refused = strict and bool(made.lost)
     if out is not None and not refused:
         for file in made.files:
@@ -90,12 +111,23 @@ def _namespace(text: str) -> str:
     return text
 
 
-def _image(text: str) -> tuple[str, str]:
+def _image(text: str, plan: FleetPlan) -> tuple[str, str]:
     name, equals, image = text.partition("=")
-    if not (name and equals and image.strip()):
+    if not (name and equals and _IMAGE.fullmatch(image)):
         fix = "write NAME=IMAGE, such as --image vllm=vllm/vllm-openai:v0.19.0"
         raise BadInput(field="--image", value=text, problem="not understood", fix=fix)
-    return name, image.strip()
+    names = list(dict.fromkeys((*(one.name for one in plan.pools), *(one.engine for one in plan.pools), "router")))
+    if name not in names:
+        fix = f"known here: {', '.join(names)}"
+        raise BadInput(field="--image", value=name, problem="no pool and no engine of the plan", fix=fix)
+    return name, image
+
+
+def _replicas_max(autoscale: int | None, target: str) -> int | None:
+    if autoscale is not None and not TARGETS[target].manifests:
+        fix = "leave --autoscale out, or choose a target that Kubernetes applies"
+        raise BadInput(field="--autoscale", value=autoscale, problem=f"{target} starts a fixed number", fix=fix)
+    return autoscale
 
 
 def _lines(made: Rendered, target: str, *, refused: bool) -> list[str]:

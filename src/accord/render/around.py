@@ -47,10 +47,13 @@ def around_pool(member: Member, started: Launch) -> Iterator[Document]:
         # One replica at a time: all of its nodes' pods are of no use without each other.
         "spec": {"maxUnavailable": pool.nodes, "selector": {"matchLabels": selector(member)}},
     }
-    metric = _LOAD_METRICS.get(pool.engine)
-    # A router knows the replicas that it was started with.
-    if member.options.replicas_max is not None and metric is not None and pool.role is Role.WHOLE and not member.seats:
-        yield _autoscaler(member, metric, member.options.replicas_max)
+    if member.options.replicas_max is not None and may_grow(pool):
+        yield _autoscaler(member, _LOAD_METRICS[pool.engine], member.options.replicas_max)
+
+
+def may_grow(pool: Pool) -> bool:
+    """Whether a pool can have an autoscaler; a router knows only the replicas that it was started with."""
+    return pool.engine in _LOAD_METRICS and pool.role is Role.WHOLE
 
 
 def peers_name(*texts: str) -> str:

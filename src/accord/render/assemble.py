@@ -6,11 +6,11 @@ for whoever meets the file without the words that came with it.
 
 from collections.abc import Callable
 
-from accord.render.around import is_grouped
+from accord.render.around import is_grouped, may_grow
 from accord.render.dress import Dresser, Member
 from accord.render.gangs import SWITCHES, running
 from accord.render.relations import TOPOLOGY_KEYS
-from accord.render.rendered import File, Options, Rendered
+from accord.render.rendered import File, Lost, Options, Rendered
 from accord.render.wishes import Aspect, Judge, Wish, lost, uuids
 from accord.render.workloads import launch_of, members, workloads
 from accord.render.yaml_text import Document, comment, yaml_text
@@ -38,7 +38,8 @@ def assemble(
     """`first` are the documents of the whole plan; `needs` says what the cluster must have."""
     pods = [member for pool in plan.pools for replica in members(plan, pool, fleet, options) for member in replica]
     missing = lost(plan, fleet, _judge_of(pods, judge), pinned=options.pinned)
-    missing = tuple(dict.fromkeys((*missing, *(one for member in pods for one in launch_of(member).lost))))
+    missing += (*(one for member in pods for one in launch_of(member).lost), *_fixed(plan, options))
+    missing = tuple(dict.fromkeys(missing))
     told = tuple(dict.fromkeys(note for member in pods for note in noter(member)))
     lines = [f"Needs: {need}" for need in (*needs, *_needs(plan, options))] + [f"Note: {note}" for note in told]
     lines += [f"Lost: {one.what}: {one.why}" for one in missing]
@@ -58,6 +59,13 @@ def _needs(plan: FleetPlan, options: Options) -> tuple[str, ...]:
     if options.replicas_max is not None:
         found.append("an adapter that serves the engines' metrics as Pods metrics")
     return tuple(found)
+
+
+def _fixed(plan: FleetPlan, options: Options) -> tuple[Lost, ...]:
+    """The pools that can't grow, where they should."""
+    why = "its router knows the replicas that it was started with"
+    kept = [pool for pool in running(plan) if not may_grow(pool)] if options.replicas_max is not None else []
+    return tuple(Lost(what=f"{pool.name}: up to {options.replicas_max} replicas", why=why) for pool in kept)
 
 
 def _judge_of(pods: list[Member], judge: PodJudge) -> Judge:

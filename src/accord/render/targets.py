@@ -11,10 +11,11 @@ from accord.render.rendered import Render
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One row: what it writes, in words, and its function once it is loaded."""
+    """One row: what it writes, in words, and its function once it is loaded. `manifests`: Kubernetes applies it."""
 
     words: str
     load: Callable[[], Render]
+    manifests: bool = True
 
 
 def _kubernetes() -> Render:
@@ -84,8 +85,12 @@ TARGETS: Mapping[str, Target] = {
     "koordinator": Target(words="Koordinator: devices and RDMA ports given out together, gangs", load=_koordinator),
     "kueue": Target(words="Kueue: quota, resource claims or topology-aware scheduling", load=_kueue),
     "kai": Target(words="KAI: a PodGroup with subgroups, topology, shared NVIDIA devices", load=_kai),
-    "vllm": Target(words="vLLM: a shell script for each process, and their order", load=_vllm),
-    "sglang": Target(words="SGLang: a shell script for each process, and their order", load=_sglang),
-    "vllm-omni": Target(words="vLLM-Omni: its deploy document, and a script for each process", load=_vllm_omni),
-    "ray": Target(words="Ray: one placement group, and the program that starts its processes", load=_ray),
+    "vllm": Target(words="vLLM: a shell script for each process, and their order", load=_vllm, manifests=False),
+    "sglang": Target(words="SGLang: a shell script for each process, and their order", load=_sglang, manifests=False),
+    "vllm-omni": Target(
+        words="vLLM-Omni: its deploy document, and a script for each process", load=_vllm_omni, manifests=False
+    ),
+    "ray": Target(
+        words="Ray: one placement group, and a program that starts its processes", load=_ray, manifests=False
+    ),
 }
