@@ -50,7 +50,7 @@ def test_resource_slices_name_devices_roots_and_nics():
     assert sum(numa.memory_bytes for numa in node.numa) == 1056270300 << 10
     assert fleet.taken == (
         Taken(node="n1", owner="default/train", device=1, share=1.0, memory_bytes=80 * GIB, cpus=4,
-              host_memory_bytes=16 * GIB),
+              host_memory_bytes=16 * GIB, codecs=fleet.kinds[0].codecs),
     )  # fmt: skip
     assert any("enp163s0" in text for text in fleet.unseen)
 

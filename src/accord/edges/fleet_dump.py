@@ -243,6 +243,7 @@ def _taken(one: Taken, kind: DeviceKind | None) -> Plain:
         "bandwidth": units.format_bandwidth(one.nic_bytes_per_s, bits=True) if one.nic_bytes_per_s else None,
         "nvme": units.format_size_bytes(one.nvme_bytes) if one.nvme_bytes else None,
         "movable": one.movable or None,
+        "move_cost": units.format_usd(one.move_cost_usd) if one.move_cost_usd else None,
     }
     return _Flow({**written, **{key: value for key, value in amounts.items() if value is not None}})
 

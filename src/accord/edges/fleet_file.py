@@ -105,6 +105,7 @@ def _entry(fields: Fields, by_name: Mapping[str, Node], kinds: Kinds) -> list[Ta
         nic_bytes_per_s=fields.read("bandwidth", _bandwidth, 0.0),
         nvme_bytes=fields.read("nvme", _size, 0),
         movable=fields.read("movable", leaf_bool, False),
+        move_cost_usd=fields.read("move_cost", lambda tree, path: leaf_unit(units.parse_usd, tree, path), 0.0),
     )
     fields.end()
     if model.nic is None and model.nic_bytes_per_s:

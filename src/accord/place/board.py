@@ -62,8 +62,11 @@ class Board:
         self.layouts = Layouts(self.nodes, self.kinds, tuple(self.card_memory.tolist()))
         self.places: dict[Scope, Ints] = {}  # what gang_caps.py has worked out of where nodes and devices stand
         shares: dict[tuple[str, int], float] = {}
+        seats: list[Seat] = []
         for taken in fleet.taken:
-            self.take(_seat_of(taken, self, shares))
+            seats.append(_seat_of(taken, self, shares))
+            self.take(seats[-1])
+        self.taken = tuple(seats)  # one for each of the fleet's
 
     def copy(self) -> "Board":
         """A board of its own, to try things on."""

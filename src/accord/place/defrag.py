@@ -10,7 +10,7 @@ that moved, placed as one, and if its moves have an order. `proven`: nothing sma
 import heapq
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accord.place.board import Board
 from accord.place.gang import apply, best, decide, placed, release, seats_of
@@ -89,16 +89,25 @@ def make_room(
         moves, placement = answer
         cost = sum(move.cost_usd for move in moves)
         return Defrag(moves=moves, placement=placement, cost_usd=cost, proven=proven)
+    return _no_moves(gang, len(movable), moves_max=moves_max, tries_max=tries_max, proven=proven)
+
+
+def _no_moves(gang: Gang, count: int, *, moves_max: int, tries_max: int, proven: bool) -> Refusal:
+    fix: tuple[str, ...]
+    if not proven:
+        cause, fix = "no set of moves that was tried makes room in an order that works", ("allow more moves or tries",)
+    elif moves_max < count:
+        cause = f"no {moves_max} of {count} movable gangs can be moved so that there is room"
+        fix = ("allow more moves", "stop a movable gang")
+    else:
+        cause = f"there is room without the movable gangs, {count} in all, and none for them elsewhere"
+        fix = ("stop a movable gang",)
     return Refusal(
         field="defrag",
         value=gang.name,
-        limit=f"{moves_max} moves, {tries_max} sets of them tried at most",
-        causes=(
-            f"no {moves_max} moves make room, though there is room without all {len(movable)} movable gangs"
-            if proven
-            else "no set of moves that was tried makes room in an order that works",
-        ),
-        fix=("allow more moves", "stop a movable gang") if proven else ("allow more moves or tries",),
+        limit=f"at most {moves_max} moves, {tries_max} sets of them tried",
+        causes=(cause,),
+        fix=fix,
         may_retry=not proven,
     )
 
@@ -107,14 +116,8 @@ def _nothing_helps(board: Board, scores: Scores, gang: Gang, count: int) -> Refu
     refusal = decide(board, scores, gang)
     if not isinstance(refusal, Refusal):  # a search that gave up before, and had better luck with more steps
         raise BadInput(field="gang", value=gang.name, problem="fits as it is", fix="place it without moves")
-    return Refusal(
-        field=refusal.field,
-        value=refusal.value,
-        limit=refusal.limit,
-        causes=(f"it wouldn't fit without all {count} movable gangs either", *refusal.causes),
-        fix=refusal.fix,
-        may_retry=refusal.may_retry,
-    )
+    cause = f"it wouldn't fit without all {count} movable gangs either" if count else "nothing is movable"
+    return replace(refusal, causes=(cause, *refusal.causes))
 
 
 def _sets(movable: list[Running], moves_max: int) -> Iterator[tuple[Running, ...]]:

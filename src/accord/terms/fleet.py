@@ -165,6 +165,7 @@ class Taken:
     nic_bytes_per_s: float = 0.0
     nvme_bytes: int = 0
     movable: bool = False
+    move_cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
