@@ -106,25 +106,49 @@ def test_a_seat_on_a_partition_claims_that_partition():
 
 
 def test_parts_on_one_card_share_one_claim():
-    parts = (small.part("a", share=0.3, memory_bytes=small.GIB), small.part("b", share=0.5, memory_bytes=small.GIB))
+    parts = (small.part("a", share=0.3, memory_bytes=small.GIB), small.part("b", share=0.5, memory_bytes=3 * small.GIB))
     found, lost = rendered(small.plan(*parts, relations=(Together(parts=("a", "b"), scope=Scope.CARD),)))
-    claim = claim_of(found, "ResourceClaim")
-    assert claim["constraints"] == [{"matchAttribute": "hami-core-gpu.project-hami.io/uuid", "requests": ["a", "b"]}]
+    (request,) = claim_of(found, "ResourceClaim")["requests"]
+    # The driver's limits are a claim's: it would give both the limit of the last request (its GetCDIContainerEdits).
+    assert request["exactly"]["capacity"] == {"requests": {"cores": "80", "memory": "4Gi"}}
     assert len(of_sort(found, "ResourceClaim")) == 1
     pods = [pod_of(one) for one in of_sort(found, "Deployment")]
     assert [pod["resourceClaims"][0]["resourceClaimName"] for pod in pods] == ["p-a-b", "p-a-b"]
-    assert [pod["containers"][0]["resources"]["claims"] for pod in pods] == [
-        [{"name": "claim", "request": "a"}],
-        [{"name": "claim", "request": "b"}],
+    for pod, share in zip(pods, ("0.25", "0.75"), strict=True):
+        assert pod["containers"][0]["resources"]["claims"] == [{"name": "claim", "request": "devices"}]
+        command = pod["containers"][0]["command"]
+        assert command[command.index("--gpu-memory-utilization") + 1] == share, "each engine is told its part of them"
+    shares = {"a: 30% of a device's compute", "b: 50% of a device's compute"}
+    assert set(lost) == shares | {"p: all parts start, or none"}
+
+
+def whole_requests(found):
+    templates = of_sort(found, "ResourceClaimTemplate")
+    return [one["spec"]["spec"]["devices"]["requests"][0]["exactly"] for one in templates]
+
+
+def test_whole_devices_beside_shared_ones_come_from_the_same_driver():
+    """Two drivers that publish one card would give it to two stages."""
+    parts = (small.part("a", share=0.3, memory_bytes=small.GIB), small.part("b", cards=2))
+    found, lost = rendered(small.plan(*parts))
+    requests = [
+        one["spec"]["spec"]["devices"]["requests"][0]["exactly"] for one in of_sort(found, "ResourceClaimTemplate")
     ]
+    assert {one["deviceClassName"] for one in requests} == {"hami-core-gpu.project-hami.io"}
+    assert ["capacity" in one for one in requests] == [True, False], "by default all of a device's capacity is taken"
     assert set(lost) == {"p: all parts start, or none"}
+    found, _ = rendered(small.plan(*parts, kind={"a": "h20", "b": "a100-80g"}))
+    requests = [
+        one["spec"]["spec"]["devices"]["requests"][0]["exactly"] for one in of_sort(found, "ResourceClaimTemplate")
+    ]
+    assert len({one["deviceClassName"] for one in requests}) == 2, "other kinds are on other nodes"
 
 
 def test_parts_on_one_card_that_is_not_shared_use_the_same_request():
     parts = (small.part("a", share=0.3, memory_bytes=small.GIB), small.part("b", share=0.5, memory_bytes=small.GIB))
     together = Together(parts=("a", "b"), scope=Scope.CARD)
     found, lost = rendered(small.plan(*parts, relations=(together,), kind="mi300x"))
-    assert [one["name"] for one in claim_of(found, "ResourceClaim")["requests"]] == ["a"]
+    assert [one["name"] for one in claim_of(found, "ResourceClaim")["requests"]] == ["devices"]
     assert len(lost) == 5  # two shares, two memories, the gang
 
 

@@ -9,7 +9,7 @@ from accord.render.rendered import Options
 from accord.terms.errors import BadInput
 from accord.terms.gang import Apart, Scope, Seat, Together
 from tests.render import small
-from tests.render.drive import of_sort, pod_of, rendered
+from tests.render.drive import claim_of, of_sort, pod_of, rendered
 
 RELATIONS = [
     (Together(parts=("a", "b"), scope=Scope.HOST), "podAffinity", "kubernetes.io/hostname"),
@@ -57,8 +57,10 @@ def test_pinned_pods_have_no_relations_any_more():
 
 def test_replicas_that_share_a_claim_are_said_to_share_its_part():
     parts = [small.part(name, share=0.3, memory_bytes=small.GIB, replicas=2) for name in ("a", "b")]
-    _, lost = rendered(small.plan(*parts, relations=(Together(parts=("a", "b"), scope=Scope.CARD),)))
-    assert sum("share one claim" in why for why in lost.values()) == 4
+    found, lost = rendered(small.plan(*parts, relations=(Together(parts=("a", "b"), scope=Scope.CARD),)))
+    assert sum("one claim" in why for why in lost.values()) == 2, "no part's compute is bounded by itself"
+    (request,) = claim_of(found, "ResourceClaim")["requests"]
+    assert request["exactly"]["capacity"] == {"requests": {"cores": "100", "memory": "4Gi"}}, "all replicas are on it"
 
 
 def test_several_to_a_host_are_counted_from_zero():

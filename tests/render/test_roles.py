@@ -64,7 +64,7 @@ def test_stages_find_each_other_before_they_are_ready():
 def test_engines_are_told_their_memory_only_where_they_see_the_whole_device():
     together = Together(parts=("a", "b"), scope=Scope.CARD)
     parts = [part(name, share=0.5, memory_bytes=48 * small.GIB) for name in ("a", "b")]
-    for kind, told in (("h20", False), ("mi300x", True)):
-        found, _ = rendered(small.plan(*parts, relations=(together,), kind=kind))
+    for kind, relations, told in (("h20", (), False), ("h20", (together,), True), ("mi300x", (together,), True)):
+        found, _ = rendered(small.plan(*parts, relations=relations, kind=kind))
         words = [pod_of(one)["containers"][0]["command"] for one in of_sort(found, "Deployment")]
         assert all(("--gpu-memory-utilization" in some) == told for some in words)

@@ -63,7 +63,8 @@ class Dress:
 
     `node_labels` are those that its node must have. `owner_labels` and `owner_annotations` go on the Deployment or
     LeaderWorkerSet itself. `documents` stand before the workload; a document that several pods bring is written once.
-    `confines`: a process sees no more of a device's memory than its part; else the engine must be told to take no more.
+    `confines`: a process sees no more of a device's memory than its part; else the engine must be told to take no more,
+    of `visible_bytes` or of the whole device.
     `tolerations` are keys of taints that keep other pods off nodes with devices.
     """
 
@@ -75,6 +76,7 @@ class Dress:
     environment: Pairs = ()
     node_labels: Pairs = ()
     confines: bool = True
+    visible_bytes: int | None = None
     tolerations: tuple[str, ...] = ()
     scheduler: str | None = None
     runtime_class: str | None = None

@@ -7,7 +7,7 @@ from accord.render.assemble import assemble
 from accord.render.dress import Member
 from accord.render.gangs import running
 from accord.render.kubernetes_claims import claim_devices, slice_of_member
-from accord.render.kubernetes_drivers import WHOLE
+from accord.render.kubernetes_drivers import FRACTIONS, WHOLE
 from accord.render.kubernetes_judge import judge_wish
 from accord.render.rendered import Options, Rendered
 from accord.render.workloads import members
@@ -27,6 +27,10 @@ def needs(plan: FleetPlan, fleet: Fleet | None, options: Options) -> tuple[str, 
     found = ["Kubernetes 1.34 or later (resource.k8s.io/v1)"]
     for pool in running(plan):
         found += _drivers(members(plan, pool, fleet, options)[0][0])
+    for vendor, driver in FRACTIONS.items():
+        both = [f"the resource driver {one.name}" for one in (WHOLE[vendor], driver)]
+        if driver is not WHOLE[vendor] and set(both) <= set(found):
+            found.append(f"only one of {WHOLE[vendor].name} and {driver.name} on a node: both would give a device out")
     return tuple(dict.fromkeys(found))
 
 

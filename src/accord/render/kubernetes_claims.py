@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from accord.render.dress import Claim, Dress, Member, Pairs
 from accord.render.engines.table import runs
+from accord.render.hami_ask import percent
 from accord.render.kubernetes_drivers import (
     FRACTIONS,
     NIC_CLASS,
@@ -33,6 +34,7 @@ from accord.terms.fleet_plan import FleetPlan
 from accord.terms.gang import Need, Scope, Together
 
 _CORES = 100  # HAMi's drivers count compute in hundredths of a device
+_JOINT = "devices"
 _PORT_NAMES = ("ifName", "rdmaDevice")
 
 
@@ -50,8 +52,8 @@ class Slice:
 
 def claim_devices(member: Member) -> Dress:
     """What `member` needs of devices and network ports, as its pods ask for it."""
-    mates = card_mates(member.plan, member.part.name)
-    if len(mates) > 1 and one_vendor(member, mates):
+    mates = tuple(mate.part.name for mate in mates_of(member))
+    if mates:
         return _one_card(member, mates)
     own = _Asked(devices="devices", nic="nic")
     requests = own.requests(member)
@@ -80,21 +82,25 @@ def _tolerations(member: Member) -> tuple[str, ...]:
 
 
 def _one_card(member: Member, mates: tuple[str, ...]) -> Dress:
-    """One claim by name, of which each part takes its requests: so they share a card, in pods of their own."""
+    """One claim by name, which the pods of all parts use: so they share a card."""
     several = [_mate(member, part) for part in mates]
     asked = [_Asked(devices=label_name(part), nic=label_name(part, "nic")) for part in mates]
     requests = [one for names, mate in zip(asked, several, strict=True) for one in names.requests(mate)]
     constraints = [one for names, mate in zip(asked, several, strict=True) for one in names.constraints(mate)]
-    found = slice_of_member(member)
-    name = found.driver.slice_of if found.template else found.driver.uuid
-    if found.template or found.shared:
+    mine, driver = asked[mates.index(member.part.name)], slice_of_member(member).driver
+    split = all(slice_of_member(mate).template for mate in several)
+    if split:
         devices: list[Value] = [names.devices for names in asked]
-        constraints.append({"matchAttribute": f"{found.driver.name}/{name}", "requests": devices})
+        constraints.append({"matchAttribute": f"{driver.name}/{driver.slice_of}", "requests": devices})
+        used = [mine.devices]
     else:
-        # The driver gives a device to one request only, so that all parts use the same one.
-        kept = asked[0].devices
-        requests = [one for one in requests if one["name"] == kept or one["name"] not in {a.devices for a in asked}]
+        # Drivers bound what a claim has of a device, not what a request of it has: one request holds it for all parts.
+        every = {names.devices for names in asked}
+        whole = _devices(several[0], several[0].kind, capacity=joint_capacity(several)) if several[0].kind else {}
+        requests = [{"name": _JOINT, "exactly": whole}, *(one for one in requests if one["name"] not in every)]
         constraints = []
+        used = [_JOINT]
+    used += [mine.nic] if any(request["name"] == mine.nic for request in requests) else []
     claim_name = label_name(member.plan.name, *mates)
     document: Document = {
         "apiVersion": "resource.k8s.io/v1",
@@ -102,16 +108,34 @@ def _one_card(member: Member, mates: tuple[str, ...]) -> Dress:
         "metadata": {"name": claim_name, "namespace": member.options.namespace, "labels": plan_labels(member)},
         "spec": {"devices": _whole_claim(requests, constraints)},
     }
-    mine = asked[mates.index(member.part.name)]
-    used = [one for one in (mine.devices, mine.nic) if any(request["name"] == one for request in requests)]
-    used = used if mine.devices in used else [asked[0].devices, *used]
-    claim = Claim(name="claim", shared=claim_name, requests=tuple(used))
     return Dress(
-        claims=(claim,),
+        claims=(Claim(name="claim", shared=claim_name, requests=tuple(used)),),
         documents=(*_classes(several), document),
         tolerations=_tolerations(member),
-        confines=bool(found.template or found.shared),
+        confines=split,
+        visible_bytes=joint_bytes(several),
     )
+
+
+def joint_capacity(several: list[Member]) -> Document:
+    """What all replicas of parts on one card take of it together; nothing where its driver gives out whole devices."""
+    if not all(slice_of_member(member).shared for member in several):
+        return {}
+    cores = sum(percent(member.part.need.share, _CORES) * member.part.replicas for member in several)
+    memory = joint_bytes(several)
+    return {"cores": str(min(cores, _CORES)), **({"memory": byte_quantity(memory)} if memory else {})}
+
+
+def joint_bytes(several: list[Member]) -> int | None:
+    """The memory of that; None where a part states none, and for a whole device."""
+    sizes = [member.part.need.memory_bytes * member.part.replicas for member in several]
+    return sum(sizes) if all(sizes) and all(slice_of_member(member).shared for member in several) else None
+
+
+def mates_of(member: Member) -> list[Member]:
+    """Members of all parts on the card of this one, itself among them; none where nothing else is on it."""
+    mates = card_mates(member.plan, member.part.name)
+    return [_mate(member, part) for part in mates] if len(mates) > 1 and one_vendor(member, mates) else []
 
 
 def _mate(member: Member, part: str) -> Member:
@@ -183,13 +207,31 @@ def slice_of_member(member: Member) -> Slice:
     need = member.part.need
     if member.kind is None or member.vendor not in WHOLE:
         raise ValueError(f"pool {member.pool.name}: no driver with claims")
-    if need.cards:
+    if need.cards and not _kind_is_shared(member):
         return Slice(driver=WHOLE[member.kind.vendor])
-    templates = {seat.template for seat in member.plan.seats if seat.part == member.part.name}
-    return slice_of(member.kind, need, next(iter(templates)) if len(templates) == 1 else None)
+    if need.cards:
+        # Two drivers that publish one device give it out twice; of a device that is asked for whole, all is taken.
+        return Slice(driver=FRACTIONS[member.kind.vendor])
+    return slice_of(member.kind, need, _template_of(member.plan, member.part.name))
 
 
-def _devices(member: Member, kind: DeviceKind) -> Document:
+def _kind_is_shared(member: Member) -> bool:
+    """Whether another pool takes shares of the capacity of devices of this kind."""
+    needs = {part.name: part.need for part in member.plan.gang.parts}
+    others = [pool.part for pool in member.plan.pools if pool.kind == member.pool.kind and needs[pool.part].share]
+    kind = member.kind
+    return kind is not None and any(
+        slice_of(kind, needs[name], _template_of(member.plan, name)).shared for name in others
+    )
+
+
+def _template_of(plan: FleetPlan, part: str) -> str | None:
+    """The template that all seats of a part name."""
+    templates = {seat.template for seat in plan.seats if seat.part == part}
+    return next(iter(templates)) if len(templates) == 1 else None
+
+
+def _devices(member: Member, kind: DeviceKind, *, capacity: Document | None = None) -> Document:
     need, found = member.part.need, slice_of_member(member)
     driver = found.driver
     selectors = of_kind(driver, kind)
@@ -201,9 +243,8 @@ def _devices(member: Member, kind: DeviceKind) -> Document:
     pins, name = uuids(member.seats, member.fleet), driver.slice_of if found.template else driver.uuid
     if pins and name:
         selectors.append(one_of(driver.name, name, pins))
-    capacity: dict[str, Value] = {}
-    if found.shared:
-        capacity = {"cores": str(round(_CORES * need.share))}
+    if capacity is None and found.shared:
+        capacity = {"cores": str(percent(need.share, _CORES))}
         capacity |= {"memory": byte_quantity(need.memory_bytes)} if need.memory_bytes else {}
     return {
         "deviceClassName": (driver.slice_class if found.template else None) or driver.device_class,

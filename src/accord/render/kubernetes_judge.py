@@ -6,7 +6,7 @@ workloads.py do about it.
 
 from accord.render.common import judge_common
 from accord.render.dress import Member
-from accord.render.kubernetes_claims import card_mates, common_attribute, one_vendor, slice_of_member
+from accord.render.kubernetes_claims import common_attribute, joint_bytes, mates_of, one_vendor, slice_of_member
 from accord.render.kubernetes_drivers import WHOLE
 from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind
 from accord.render.wishes import Aspect, Wish, ports, uuids
@@ -57,9 +57,12 @@ def _fraction(wish: Wish, member: Member) -> str | None:
         return None if enough else "codec units of a shared device aren't counted"
     if not found.template and not found.shared:
         return f"{found.driver.name} gives out whole devices, so that a whole one is taken"
-    if card_mates(member.plan, member.part.name) and member.part.replicas > 1:
-        return "replicas that share one claim share its part of the device, too"
-    return None
+    mates = mates_of(member)
+    if not mates or (found.template and member.part.replicas == 1):
+        return None
+    if wish.aspect is Aspect.MEMORY and joint_bytes(mates):
+        return None  # the engine is told
+    return "parts on one card have one claim, and are bounded together"
 
 
 def _rate(member: Member) -> str | None:

@@ -105,11 +105,12 @@ def engine_losses(plan: FleetPlan, fleet: Fleet | None) -> tuple[Lost, ...]:
     return tuple(dict.fromkeys(one for some in every for one in some))
 
 
-def memory_share(need: Need, kind: DeviceKind | None) -> float | None:
-    """The part of a device's memory that a process on a fraction may take, rounded down to thousandths."""
-    if not (need.share and need.memory_bytes) or kind is None or kind.memory_bytes is None:
+def memory_share(need: Need, kind: DeviceKind | None, visible_bytes: int | None = None) -> float | None:
+    """The part of the memory that it sees that a process on a fraction may take, rounded down to thousandths."""
+    whole = visible_bytes or (kind.memory_bytes.value if kind and kind.memory_bytes else None)
+    if not (need.share and need.memory_bytes) or whole is None:
         return None
-    return max(0.001, int(1000 * min(1.0, need.memory_bytes / kind.memory_bytes.value)) / 1000)
+    return max(0.001, int(1000 * min(1.0, need.memory_bytes / whole)) / 1000)
 
 
 def judge_memory(wish: Wish, plan: FleetPlan, fleet: Fleet | None) -> str | None:

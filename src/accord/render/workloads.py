@@ -119,9 +119,13 @@ def launch_of(member: Member, dress: Dress | None = None) -> Launch:
         own_address=POD_ADDRESS,
         nic=nics[0] if nics is not None and len(set(nics)) == 1 else None,
         peers=tuple((pool.name, peers_name(plan.name, pool.name)) for pool in plan.pools),
-        memory_share=None if dress is None or dress.confines else memory_share(member.part.need, member.kind),
+        memory_share=None if dress is None or dress.confines else _memory_share(member, dress),
     )
     return launch(plan, member.pool, member.vendor, where)
+
+
+def _memory_share(member: Member, dress: Dress) -> float | None:
+    return memory_share(member.part.need, member.kind, dress.visible_bytes)
 
 
 def _deployment(member: Member, dress: Dress, template: Document) -> Document:
