@@ -79,13 +79,22 @@ def test_bandwidth_that_no_nic_has():
 def test_cores_that_no_node_has():
     answer = refused(part(Need(cards=1, cpus=80.0)))
     assert answer.field == "parts.decode.need.cpus"
-    assert answer.fix == ("the nearest is 60 cores for decode (n07)",)
+    assert answer.fix == ("the nearest is 64 cores for decode (n07)",)
+
+
+def test_the_nearest_amount_is_what_there_is():
+    for need, words in (
+        (Need(share=0.1, memory_bytes=9 * UNIT), "4GiB of device memory"),
+        (Need(nic_bytes_per_s=60.0 * GB), "50 GB/s of a NIC"),
+        (Need(host_memory_bytes=2000 * UNIT), "512GiB of host memory"),
+    ):
+        assert refused(part(need)).fix[0].startswith(f"the nearest is {words} for decode (")
 
 
 def test_two_amounts_that_bind_together():
     answer = refused(part(Need(cards=8, cpus=70.0, host_memory_bytes=900 * UNIT)))
     assert answer.limit == "decode: no node has all that one replica takes beside its devices"
-    assert answer.fix == ("leave out or lower all of: 70 cores for decode; 900GiB of host memory for decode",)
+    assert answer.fix == ("leave out or lower all of: 900GiB of host memory for decode; 70 cores for decode",)
 
 
 def test_what_has_to_be_freed():

@@ -25,7 +25,6 @@ _WIDER = {
     Scope.LEAF: _BUS[5:],
     Scope.SPINE: (),
 }
-_EIGHTHS = range(7, 0, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +37,18 @@ class Looser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Something that a gang asks for. `lifted` is the gang without it; `looser` are the nearest first.
+    """Something that a gang asks for. `lifted` is the gang without it.
 
-    `scope` is set for a part's own scope.
+    `looser` are others, the nearest first. An amount is of `steps` steps, and `less` asks for fewer of them; whatever
+    fits with so many fits with fewer. `scope` is set for a part's own scope.
     """
 
     field: str
     value: str
     lifted: Gang
-    looser: tuple[Looser, ...]
+    looser: tuple[Looser, ...] = ()
+    steps: int = 0
+    less: Callable[[int], Looser] | None = None
     part: Part | None = None
     scope: Scope | None = None
 
@@ -55,13 +57,7 @@ def bounds(gang: Gang) -> Iterator[Bound]:
     """Relations, then scopes, then what parts take."""
     for number, relation in enumerate(gang.relations):
         if isinstance(relation, Bandwidth) or relation.required:
-            looser = [(words(other), _related(gang, number, other)) for other in _loosened(gang, relation)]
-            yield Bound(
-                field=f"relations[{number}]",
-                value=words(relation),
-                lifted=_related(gang, number, None),
-                looser=_all(looser),
-            )
+            yield _relation(gang, number, relation)
     for part in gang.parts:
         yield from _scopes(gang, part)
     for part in gang.parts:
@@ -87,18 +83,36 @@ def _related(gang: Gang, number: int, relation: Relation | None) -> Gang:
     return replace(gang, relations=(*gang.relations[:number], *kept, *gang.relations[number + 1 :]))
 
 
-def _loosened(gang: Gang, relation: Relation) -> Iterator[Relation]:
+def _relation(gang: Gang, number: int, relation: Relation) -> Bound:
+    bound = Bound(field=f"relations[{number}]", value=words(relation), lifted=_related(gang, number, None))
+
+    def other(relation: Relation) -> Looser:
+        return Looser(words=words(relation), gang=_related(gang, number, relation))
+
     match relation:
         case Together():
-            for scope in _WIDER[relation.scope]:
-                yield replace(relation, scope=scope)
+            return replace(bound, looser=tuple(other(replace(relation, scope=its)) for its in _WIDER[relation.scope]))
         case Apart():
             total = sum(part.replicas for part in gang.parts if part.name in relation.parts)
-            for most in range(relation.most + 1, min(total, relation.most + 8)):
-                yield replace(relation, most=most)
+            return replace(
+                bound, steps=total - relation.most, less=lambda fewer: other(replace(relation, most=total - fewer))
+            )
         case Bandwidth():
-            for eighths in _EIGHTHS:
-                yield replace(relation, bytes_per_s=relation.bytes_per_s * eighths / 8)
+            step = _decimal_step(relation.bytes_per_s)
+            return replace(
+                bound,
+                steps=math.ceil(relation.bytes_per_s / step),
+                less=lambda fewer: other(replace(relation, bytes_per_s=fewer * step)),
+            )
+
+
+def _decimal_step(amount: float) -> float:
+    """A hundredth or less of an amount, in round figures."""
+    return 10.0 ** math.floor(math.log10(amount / 100)) if amount else 1.0
+
+
+def _binary_step(amount: float) -> float:
+    return 2.0 ** max(0, math.floor(math.log2(amount / 256)))
 
 
 def _scopes(gang: Gang, part: Part) -> Iterator[Bound]:
@@ -150,39 +164,44 @@ def _amounts(gang: Gang, part: Part) -> Iterator[Bound]:
             lifted=lifted,
             looser=(Looser(words=f"any kind for {many}", gang=lifted),),
         )
-    for name, amount, make in _resources(part.need):
-        rows = [make(amount * eighths / 8) for eighths in _EIGHTHS]
+    for name, amount, step, make in _resources(part.need):
         yield Bound(
             field=f"parts.{part.name}.need.{name}",
             value=f"{make(amount)[0]} for {many}",
             lifted=with_part(gang, replace(part, need=make(0)[1])),
-            looser=_all([(f"{text} for {many}", with_part(gang, replace(part, need=need))) for text, need in rows]),
+            steps=math.ceil(amount / step),
+            less=lambda fewer, step=step, make=make: _of_need(gang, part, many, *make(fewer * step)),  # type: ignore[misc]
         )
 
 
-def _resources(need: Need) -> Iterator[tuple[str, float, Callable[[float], tuple[str, Need]]]]:
-    """What a need takes beside devices: the field, how much, and the need with another amount, in words too."""
-    if need.memory_bytes and (need.cards or need.share or need.codecs):
-        yield "memory_bytes", need.memory_bytes, lambda amount: (
-            f"{_size(amount)} of device memory", replace(need, memory_bytes=math.floor(amount)),
-        )  # fmt: skip
+def _of_need(gang: Gang, part: Part, many: str, text: str, need: Need) -> Looser:
+    return Looser(words=f"{text} for {many}", gang=with_part(gang, replace(part, need=need)))
+
+
+_Resource = tuple[str, float, float, Callable[[float], tuple[str, Need]]]
+
+
+def _resources(need: Need) -> Iterator[_Resource]:
+    """What a need takes beside devices: the field, how much, in which steps, and the need with another amount."""
+    sizes = [("host_memory_bytes", need.host_memory_bytes, "host memory"), ("nvme_bytes", need.nvme_bytes, "NVMe")]
+    if need.cards or need.share or need.codecs:
+        sizes.insert(0, ("memory_bytes", need.memory_bytes, "device memory"))
+    for field, amount, what in sizes:
+        if amount:
+            yield field, amount, _binary_step(amount), lambda amount, field=field, what=what: (  # type: ignore[misc]
+                f"{_size(amount)} of {what}", replace(need, **{field: math.floor(amount)}),
+            )  # fmt: skip
     for codec in need.codecs:
-        yield f"codecs.{codec.name}", codec.units, lambda amount, codec=codec: (  # type: ignore[misc]
+        yield f"codecs.{codec.name}", codec.units, 1, lambda amount, codec=codec: (  # type: ignore[misc]
             f"{math.floor(amount)} {codec.name}", _with_units(need, codec, math.floor(amount)),
         )  # fmt: skip
     if need.cpus:
-        yield "cpus", need.cpus, lambda amount: (f"{amount:g} cores", replace(need, cpus=amount))
-    if need.host_memory_bytes:
-        yield "host_memory_bytes", need.host_memory_bytes, lambda amount: (
-            f"{_size(amount)} of host memory", replace(need, host_memory_bytes=math.floor(amount)),
+        yield "cpus", need.cpus, _decimal_step(need.cpus), lambda amount: (
+            f"{amount:.4g} cores", replace(need, cpus=amount),
         )  # fmt: skip
     if need.nic_bytes_per_s:
-        yield "nic_bytes_per_s", need.nic_bytes_per_s, lambda amount: (
+        yield "nic_bytes_per_s", need.nic_bytes_per_s, _decimal_step(need.nic_bytes_per_s), lambda amount: (
             f"{amount / 1e9:.4g} GB/s of a NIC", replace(need, nic_bytes_per_s=amount),
-        )  # fmt: skip
-    if need.nvme_bytes:
-        yield "nvme_bytes", need.nvme_bytes, lambda amount: (
-            f"{_size(amount)} of NVMe", replace(need, nvme_bytes=math.floor(amount)),
         )  # fmt: skip
 
 
@@ -191,4 +210,4 @@ def _with_units(need: Need, codec: Codec, units: int) -> Need:
 
 
 def _size(amount: float) -> str:
-    return format_size_bytes(math.floor(amount), digits=3)
+    return format_size_bytes(math.floor(amount), digits=5)

@@ -16,6 +16,7 @@ from accord.place.gang_wish import cut_of, takes_cards
 from accord.terms.gang import Gang, Need, Part, Seat
 from accord.terms.refusal import Refusal
 
+NOTHING_SMALLER = "add nodes that can hold it: nothing smaller that was tried fits"
 _EMPTIED_MAX = 16  # nodes that are tried empty
 
 
@@ -62,7 +63,7 @@ def refuse(board: Board, gang: Gang, *, attempt: Try) -> Refusal:
         value=binding[0].value if binding else gang.name,
         limit=limits[0],
         causes=tuple(causes),
-        fix=tuple(fixes) or ("add nodes that can hold it: nothing smaller that was tried fits",),
+        fix=tuple(fixes) or (NOTHING_SMALLER,),
     )
 
 
@@ -104,7 +105,12 @@ def _with_cards(gang: Gang, part: Part, count: int) -> Gang:
 
 def _nearest(board: Board, bound: Bound, attempt: Try) -> tuple[str, str]:
     """The nearest loosening that fits (none: ""), and where it, or the gang without the bound, would stand."""
-    for looser in bound.looser:
+    options = bound.looser
+    less = bound.less
+    if less is not None:
+        count = _largest(bound.steps - 1, lambda fewer: less(fewer).gang, lambda gang: attempt(board, gang))
+        options = (less(count),) if count > 0 else ()
+    for looser in options:
         answer = attempt(board, looser.gang)
         if answer.seats:
             return looser.words, _where(answer.seats, bound.part)

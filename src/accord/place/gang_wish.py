@@ -209,7 +209,7 @@ def check(gang: Gang) -> None:
             for name in named:
                 if not cards[name]:
                     fix = "write numa or host, or leave the part out"
-                    raise BadInput(field=field, value=relation.scope, problem=f"{name} takes no devices", fix=fix)
+                    raise BadInput(field=field, value=relation.scope.value, problem=f"{name} takes no devices", fix=fix)
         if isinstance(relation, Apart) and relation.most < 1:
             raise BadInput(field=f"{field}.most", value=relation.most, problem="below 1", fix="allow at least 1")
         if isinstance(relation, Bandwidth) and not 0 <= relation.bytes_per_s < math.inf:
@@ -235,10 +235,10 @@ def _check_scopes(field: str, part: Part) -> None:
     cards = takes_cards(part.need)
     if part.within in NEAR[:-1] and not cards:
         fix = "write numa or host"
-        raise BadInput(field=f"{field}.within", value=part.within, problem="the part takes no devices", fix=fix)
+        raise BadInput(field=f"{field}.within", value=part.within.value, problem="the part takes no devices", fix=fix)
     if part.nic_within is None:
         return
     if part.nic_within not in _NIC_SCOPES or (part.nic_within in NEAR[:-1] and not cards):
         problem = "a NIC stands on no card and in no link group" if cards else "the part takes no devices"
         fix = "write pcie-switch, pcie-root, numa or host" if cards else "write numa or host"
-        raise BadInput(field=f"{field}.nic_within", value=part.nic_within, problem=problem, fix=fix)
+        raise BadInput(field=f"{field}.nic_within", value=part.nic_within.value, problem=problem, fix=fix)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from accord.place.board import WHOLE, Board
-from accord.place.gang import STEPS_MAX, apply, decide, find, seats_of
+from accord.place.gang import apply, decide, find, seats_of
 from accord.place.gang_caps import demand_of
 from accord.place.gang_holds import broken, holds, words
-from accord.place.gang_refuse import refuse_spent
+from accord.place.gang_refuse import NOTHING_SMALLER
 from accord.place.gang_search import Found
 from accord.place.gang_wish import check, wishes_of
 from accord.place.offline_model import Aim, Program, Solved
@@ -27,6 +27,7 @@ from accord.terms.refusal import Refusal
 
 _BOOLEANS_MAX = 300_000  # beyond, the program alone fills memory
 _SLACK = 1e-6
+_NAMES_MAX = 4  # in the name of what is joined
 _ALONE = "the heuristic's plan, with a bound from sums of what is free"
 
 
@@ -67,7 +68,7 @@ def plan(
     else:
         bound = max(bound, solved.bound / WHOLE)
         if solved.impossible:
-            return _impossible(board, scores, joined)
+            return _refusal(board, scores, gangs, joined, proven=True)
     best, by_solver = first, False
     if isinstance(solved, Solved) and solved.spots is not None:
         seats = seats_of(board, joined, Found(spots=solved.spots, loss=0.0))
@@ -77,7 +78,7 @@ def plan(
         ):
             best, by_solver = seats, True
     if best is None:
-        return refuse_spent(joined, STEPS_MAX)
+        return _refusal(board, scores, gangs, joined, proven=False)
     _judge(board, joined, best)
     return Offline(
         placements=_split(board, gangs, best),
@@ -92,12 +93,13 @@ def plan(
 def join(gangs: tuple[Gang, ...]) -> Gang:
     """One gang of all parts, named GANG/PART. BadInput if two gangs share a name."""
     names = [gang.name for gang in gangs]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise BadInput(field="gangs", value=name, problem="named twice", fix="give each gang its own name")
+    if len(set(names)) < len(names):
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise BadInput(field="gangs", value=twice, problem="named twice", fix="give each gang its own name")
     parts = tuple(replace(part, name=f"{gang.name}/{part.name}") for gang in gangs for part in gang.parts)
     relations = tuple(_renamed(gang.name, relation) for gang in gangs for relation in gang.relations)
-    return Gang(name="+".join(names), parts=parts, relations=relations)
+    name = "+".join(names) if len(names) <= _NAMES_MAX else f"{len(names)} gangs"
+    return Gang(name=name, parts=parts, relations=relations)
 
 
 def _renamed(name: str, relation: Relation) -> Relation:
@@ -166,17 +168,33 @@ def _solve(
     return program.solve(hint=hint, seconds_max=seconds_max, seed=seed)
 
 
-def _impossible(board: Board, scores: Scores, joined: Gang) -> Refusal:
+def _refusal(board: Board, scores: Scores, gangs: tuple[Gang, ...], joined: Gang, *, proven: bool) -> Refusal:
+    """Why there is no plan, and which gangs to leave out so that there is one."""
     answer = decide(board, scores, joined)
-    if isinstance(answer, Refusal) and not answer.may_retry:
+    if not isinstance(answer, Refusal):  # the search had a place all along, and `proven` is wrong
+        raise RuntimeError("the solver and the search disagree on what is possible")
+    if proven and answer.may_retry:
+        answer = Refusal(
+            field="gangs",
+            value=joined.name,
+            limit="the fleet as it is",
+            causes=("the solver proved that the gangs don't fit together",),
+            fix=("free or add nodes",),
+        )
+    trial = board.copy()
+    there = scores.on(trial)
+    out = []
+    for gang in sorted(gangs, key=_size):
+        placement = find(trial, there, gang)
+        if placement is None:
+            out.append(gang.name)
+        else:
+            apply(trial, placement)
+    if not out or len(out) == len(gangs):
         return answer
-    return Refusal(
-        field="gangs",
-        value=joined.name,
-        limit="the fleet as it is",
-        causes=("the solver proved that the gangs don't fit together",),
-        fix=("leave out a gang", "free or add nodes"),
-    )
+    named = ", ".join(out[:_NAMES_MAX]) + (f" and {len(out) - _NAMES_MAX} more" if len(out) > _NAMES_MAX else "")
+    fix = f"leave out {named}: the other {len(gangs) - len(out)} have a place together"
+    return replace(answer, fix=(fix, *(text for text in answer.fix if text != NOTHING_SMALLER)))
 
 
 def _judge(board: Board, joined: Gang, seats: tuple[Seat, ...]) -> None:
