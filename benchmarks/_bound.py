@@ -1,8 +1,8 @@
 """A lower bound on what any scheduler leaves of the devices in the FGD protocol.
 
-In: a `Trace`, its arrivals. Out: a percentage that no scheduler gets below if it takes every arrival until a share of
-all devices is asked for, whatever it refuses later. Invariant: constraints are left out, never added (cores, memory,
-nodes and models of devices are ignored, parts of pods may be taken), so that the bound holds.
+In: a `Trace`, its arrivals. Out: a percentage that no scheduler gets below if it takes every fraction of a device
+among the first arrivals, whatever else it refuses, then or later. Invariant: constraints are left out, never added
+(cores, memory, nodes and models are ignored, parts of pods may be taken), so that the bound holds.
 """
 
 import math
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _openb import Trace
+from accord.terms.gang import Part
 
 WHOLE = 1000
 _FORCE = 10.0 * WHOLE  # what a thousandth costs that was to be taken and isn't: no answer has one if it can do without
@@ -22,25 +23,27 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def unallocated_least(trace: Trace, order: Sequence[int], *, taken: float) -> float:
-    """Percent of devices; infinite if nobody can do it. `taken`: all arrivals until this share is asked for are taken.
+def is_free_fraction(pod: Part) -> bool:
+    """A part of a device, of any model."""
+    return pod.need.share > 0 and not pod.kinds
 
-    Without that assumption the bound is weak: 30% more is asked for than there is, so that a scheduler that may refuse
-    from the first arrival on could pick what fits together. What came and was taken can't be picked any more. The
-    bound is the linear program of Gilmore and Gomory (1961) over patterns of one device, by column generation.
+
+def unallocated_least(trace: Trace, order: Sequence[int], *, held: int) -> float:
+    """Percent of devices; infinite if nobody can do it. The free fractions among the first `held` arrivals are taken.
+
+    With `held=0` the bound is weak: 30% more is asked for than there is, so that a scheduler that may refuse from the
+    first arrival on could pick what fits together. What came and was taken can't be picked any more. The bound is the
+    linear program of Gilmore and Gomory (1961) over patterns of one device, by column generation.
     """
     came: Counter[int] = Counter()
-    held: Counter[int] = Counter()
-    asked = 0.0
-    for pick in order:
+    taken: Counter[int] = Counter()
+    for number, pick in enumerate(order):
         need = trace.pods[pick].need
-        asked += WHOLE * (need.cards or need.share)
         size = WHOLE if need.cards else round(WHOLE * need.share)
         came[size] += max(1, need.cards)
-        if asked <= taken * WHOLE * trace.devices:
-            held[size] += max(1, need.cards)
+        taken[size] += number < held and is_free_fraction(trace.pods[pick])
     sizes = np.array(sorted(size for size in came if size))
-    least, most = (np.array([counts[size] for size in sizes], float) for counts in (held, came))
+    least, most = (np.array([counts[size] for size in sizes], float) for counts in (taken, came))
     waste = _waste(sizes, least / trace.devices, most / trace.devices)
     return 100 * waste / WHOLE if waste <= WHOLE else math.inf
 

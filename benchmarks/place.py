@@ -1,7 +1,7 @@
 """Packing on the openb traces by the FGD protocol beside FGD and best fit, and the time of a decision.
 
-`unallocated`: percent of devices left, mean of ten seeds. `at least`: what nobody gets below who takes all arrivals
-until 90% of the devices are asked for, and who may refuse as he likes (_bound.py). `decision`: `find` and `apply`,
+`unallocated`: percent of devices left, mean of ten seeds. `at least`: what nobody gets below who refuses no fraction
+before ours refuses one; `choosing`: who may refuse as he likes (_bound.py). `decision`: `find` and `apply`,
 CPU time of the thread; the first pods come to an empty fleet, the others after 70% of all arrivals. `memory`: the most
 that the process held. In: --data, a folder with openb/ (alibaba/clusterdata, cluster-trace-gpu-v2023).
 """
@@ -11,16 +11,15 @@ import multiprocessing
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from _bound import unallocated_least
-from _fgd import unallocated as peer_unallocated
+from _bound import is_free_fraction, unallocated_least
+from _fgd import unallocated
 from _figures import Figure, write
 from _openb import SEEDS, VARIANTS, Trace, arrivals, load
 from accord.place.board import WHOLE, Board
@@ -30,13 +29,22 @@ from accord.place.online import Scores, best_seat
 from accord.terms.gang import Gang, Seat
 
 DATA = Path("../shared/data")
-PEERS = ("fgd", "best fit")
-TAKEN = 0.9  # of all devices is asked for by the arrivals that the bound's schedulers take
 PLACED = 0.7  # of all arrivals, before the later decisions
 LEARNED = 500  # arrivals between two looks at what came
 FIRST, LATER = 1_500, 3_000  # decisions timed on the empty and on the fuller fleet
 NODES = (1_000, 1_213, 10_000, 100_000)
 BARS = {1_213: 2.0, 10_000: 10.0}  # ms
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Percent of devices left by ours and the peers, and two lower bounds."""
+
+    ours: float
+    fgd: float
+    best_fit: float
+    at_least: float
+    at_least_choosing: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,33 +70,27 @@ def main() -> int:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=1) as alone:
         speed = dict(zip(NODES, alone.map(_decisions, [folder] * len(NODES), NODES), strict=True))
-    runs = list(product(VARIANTS, ("ours", *PEERS, "at least", "at least, ever"), SEEDS))
-    runs += [("default", "learning", seed) for seed in SEEDS]
     with ProcessPoolExecutor(mp_context=spawn) as pool:
-        left = dict(zip(runs, pool.map(_left, [folder] * len(runs), runs), strict=True))
-    figures = [*_packing(left), _learning(left), *_timing(speed)]
-    write("place", figures)
+        rows = [pool.map(_run, [folder] * len(SEEDS), [variant] * len(SEEDS), SEEDS) for variant in VARIANTS]
+        packed = {variant: _mean(row) for variant, row in zip(VARIANTS, rows, strict=True)}
+        learning = float(np.mean(list(pool.map(_learning, [folder] * len(SEEDS), SEEDS))))
+    figures = [figure for variant in VARIANTS for figure in _packing(variant, packed[variant])]
+    figures.append(Figure(name="unallocated, nothing known before", value=learning, unit="%", better="lower"))
+    write("place", [*figures, *_timing(speed)])
     return 0
 
 
-def _packing(left: dict[tuple[str, str, int], float]) -> Iterator[Figure]:
-    for variant in VARIANTS:
-        ours, fgd, best_fit, least, least_ever = (
-            float(np.mean([left[variant, whose, seed] for seed in SEEDS]))
-            for whose in ("ours", *PEERS, "at least", "at least, ever")
-        )
-        name = "unallocated" if variant == "default" else f"unallocated {variant}"
-        bar = 3.9 if variant == "default" else fgd
-        yield Figure(name=name, value=ours, unit="%", better="lower", bar=bar, peer="FGD", peer_value=fgd)
-        yield Figure(name=f"{name}, best fit", value=best_fit, unit="%", better="lower")
-        if np.isfinite(least):
-            yield Figure(name=f"{name}, at least", value=least, unit="%", better="lower")
-        yield Figure(name=f"{name}, at least, choosing", value=least_ever, unit="%", better="lower")
+def _mean(packed: Iterable[Packed]) -> Packed:
+    return Packed(*(float(np.mean(column)) for column in zip(*map(astuple, packed), strict=True)))
 
 
-def _learning(left: dict[tuple[str, str, int], float]) -> Figure:
-    value = float(np.mean([left["default", "learning", seed] for seed in SEEDS]))
-    return Figure(name="unallocated, nothing known before", value=value, unit="%", better="lower")
+def _packing(variant: str, its: Packed) -> Iterator[Figure]:
+    name = "unallocated" if variant == "default" else f"unallocated {variant}"
+    bar = 3.9 if variant == "default" else its.fgd
+    yield Figure(name=name, value=its.ours, unit="%", better="lower", bar=bar, peer="FGD", peer_value=its.fgd)
+    yield Figure(name=f"{name}, best fit", value=its.best_fit, unit="%", better="lower")
+    yield Figure(name=f"{name}, at least", value=its.at_least, unit="%", better="lower")
+    yield Figure(name=f"{name}, at least, choosing", value=its.at_least_choosing, unit="%", better="lower")
 
 
 def _timing(speed: dict[int, Decisions]) -> Iterator[Figure]:
@@ -99,36 +101,44 @@ def _timing(speed: dict[int, Decisions]) -> Iterator[Figure]:
         yield Figure(name=f"memory {nodes}", value=its.memory, unit="MiB", better="lower", bar=bar)
 
 
-def _left(folder: Path, run: tuple[str, str, int]) -> float:
-    """Percent of devices left in one run."""
-    variant, whose, seed = run
+def _run(folder: Path, variant: str, seed: int) -> Packed:
     trace = load(folder, variant)
     order = arrivals(trace, seed)
-    match whose:
-        case "ours":
-            board = Board(trace.fleet)
-            _fill(board, trace, order)
-            return 100 * float(board.share_sum.sum()) / WHOLE / trace.devices
-        case "learning":
-            board = Board(trace.fleet)
-            _fill(board, trace, order, learning=True)
-            return 100 * float(board.share_sum.sum()) / WHOLE / trace.devices
-        case "fgd" | "best fit":
-            return peer_unallocated(trace, order, whose)
-        case "at least":
-            return unallocated_least(trace, order, taken=TAKEN)
-        case _:
-            return unallocated_least(trace, order, taken=0.0)
+    board = Board(trace.fleet)
+    seats = _fill(board, trace, order)
+    refused = (
+        number
+        for number, (pick, seat) in enumerate(zip(order, seats, strict=True))
+        if seat is None and is_free_fraction(trace.pods[pick])
+    )
+    return Packed(
+        ours=_left(board, trace),
+        fgd=unallocated(trace, order, "fgd"),
+        best_fit=unallocated(trace, order, "best fit"),
+        at_least=unallocated_least(trace, order, held=next(refused, len(order))),
+        at_least_choosing=unallocated_least(trace, order, held=0),
+    )
 
 
-def _fill(board: Board, trace: Trace, order: list[int], *, learning: bool = False) -> list[Seat]:
+def _learning(folder: Path, seed: int) -> float:
+    trace = load(folder, "default")
+    board = Board(trace.fleet)
+    _fill(board, trace, arrivals(trace, seed), learning=True)
+    return _left(board, trace)
+
+
+def _left(board: Board, trace: Trace) -> float:
+    return 100 * float(board.share_sum.sum()) / WHOLE / trace.devices
+
+
+def _fill(board: Board, trace: Trace, order: list[int], *, learning: bool = False) -> list[Seat | None]:
     """Places all that come; what fits nowhere goes. `best_seat` is `find` for a single replica, at less cost.
 
     What usually comes is known from the trace's pods, as FGD knows it, or guessed at first and then learned.
     """
     guess = mix_unknown(board)
     scores = Scores(board, guess if learning else mix_of(pod.need for pod in trace.pods))
-    seats = []
+    seats: list[Seat | None] = []
     for number, pick in enumerate(order):
         if learning and number and number % LEARNED == 0:
             came = (trace.pods[earlier].need for earlier in order[:number])
@@ -136,7 +146,7 @@ def _fill(board: Board, trace: Trace, order: list[int], *, learning: bool = Fals
         seat = best_seat(scores, trace.pods[pick])
         if seat is not None:
             board.take(seat)
-            seats.append(seat)
+        seats.append(seat)
     return seats
 
 
@@ -144,7 +154,7 @@ def _decisions(folder: Path, nodes: int) -> Decisions:
     trace = load(folder, "default")
     order = arrivals(trace, SEEDS[0])
     placed = int(PLACED * len(order))
-    seats = _fill(Board(trace.fleet), trace, order[:placed])
+    seats = [seat for seat in _fill(Board(trace.fleet), trace, order[:placed]) if seat is not None]
     copies = -(-nodes // len(trace.fleet.nodes))
     wide = tuple(replace(node, name=_copy(node.name, n)) for n in range(copies) for node in trace.fleet.nodes)
     board = Board(replace(trace.fleet, nodes=wide[:nodes]))

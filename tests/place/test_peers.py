@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from _bound import unallocated_least
+from _bound import is_free_fraction, unallocated_least
 from _fgd import _Fgd, _Nodes, _spec, _typical, unallocated
 from _openb import SEEDS, Trace, arrivals, load
 from accord.place.board import WHOLE, Board
@@ -73,10 +73,10 @@ def test_the_bound_by_hand():
     its = trace(part(0.6), part(0.5), nodes=2)
     # Whoever may choose takes the four halves. Whoever takes both 600s first fills each device to 600 and no more.
     order = [0, 0, 1, 1, 1, 1]
-    assert unallocated_least(its, order, taken=0.0) == pytest.approx(0)
-    assert unallocated_least(its, order, taken=0.6) == pytest.approx(40)
+    assert unallocated_least(its, order, held=0) == pytest.approx(0)
+    assert unallocated_least(its, order, held=2) == pytest.approx(40)
     # With one 600 taken, its device stands at 600 and the other is full.
-    assert unallocated_least(its, order, taken=0.3) == pytest.approx(20)
+    assert unallocated_least(its, order, held=1) == pytest.approx(20)
 
 
 @needs_openb
@@ -85,12 +85,15 @@ def test_ours_leaves_less_than_fgd_and_no_less_than_the_bound():
     order = arrivals(its, SEEDS[0])
     board = Board(its.fleet)
     scores = Scores(board, mix_of(pod.need for pod in its.pods))
-    for pick in order:
+    held = 0
+    for number, pick in enumerate(order):
         seat = best_seat(scores, its.pods[pick])
         if seat is not None:
             board.take(seat)
+        elif is_free_fraction(its.pods[pick]):
+            held = held or number
     ours = 100 * board.share_sum.sum() / WHOLE / its.devices
-    assert unallocated_least(its, order, taken=0.9) < ours < unallocated(its, order, "fgd")
+    assert unallocated_least(its, order, held=held) < ours < unallocated(its, order, "fgd")
 
 
 @pytest.mark.slow
