@@ -103,6 +103,19 @@ def test_an_empty_machine_is_unseen_and_not_an_error(tmp_path):
     assert any("NUMA" in text for text in seen.unseen)
 
 
+def test_memory_that_was_plugged_in_later_is_counted(tmp_path):
+    for number in range(2):
+        folder = tmp_path / f"sys/devices/system/node/node{number}"
+        sysfs.text(folder / "cpulist", f"{number}")
+        sysfs.text(folder / "meminfo", f"Node {number} MemTotal:       {16 << 20} kB")
+        sysfs.text(tmp_path / "proc/meminfo", f"MemTotal:       {(24 + 16 * number) << 20} kB")
+        seen = probe_machine(tmp_path, name="n", cards=())
+        if number == 0:
+            assert seen.node.numa == (Numa(cpus=1, memory_bytes=24 << 30),)
+    assert [numa.memory_bytes for numa in seen.node.numa] == [16 << 30] * 2
+    assert "memory: NUMA domains have 32GiB, in all 40GiB; the rest is in none of them" in seen.unseen
+
+
 def test_disks_with_multipath_are_counted_once(tmp_path):
     disk = sysfs.function(tmp_path / "sys/devices/pci0000:00/0000:00:01.0", kind=sysfs.DISK, vendor="0x1", device="0x2")
     sysfs.text(disk / "nvme/nvme0/nvme0c0n1/size", "1000")

@@ -79,6 +79,7 @@ def test_the_bound_by_hand():
     assert unallocated_least(its, order, held=1) == pytest.approx(20)
 
 
+@pytest.mark.slow
 @needs_openb
 def test_ours_leaves_less_than_fgd_and_no_less_than_the_bound():
     its = load(OPENB, "default")

@@ -21,6 +21,7 @@ _BRIDGE, _DISK = "0604", "0108"
 _NETWORKS = ("0200", "0207")
 # Display, 3D, processing accelerator, co-processor, other display: what vendors give their cards.
 _ACCELERATORS = ("0300", "0302", "0380", "1200", "0b40")
+_MEMORY_APART = 50  # one part in so many, beyond which two counts of the memory differ
 _DEPTH_MAX = 16
 _LEAF = "leaf switch: a machine doesn't know it; write `leaf` by hand"
 _TAKEN = "what is taken: this machine's users; write `taken` by hand, or probe the cluster"
@@ -134,11 +135,17 @@ def _numa(root: Path, unseen: list[str]) -> tuple[Numa, ...]:
     for folder in sorted(folders, key=lambda one: int(one.name[4:])):
         cpus = _cpus(_text(folder / "cpulist"))
         found.append(Numa(cpus=cpus, memory_bytes=_kib(_text(folder / "meminfo"), "MemTotal") << 10))
-    if found:
-        return tuple(found)
-    unseen.append("NUMA domains: no /sys/devices/system/node; all cores and memory stand in one")
-    cpus = _cpus(_text(root / "sys/devices/system/cpu/online"))
-    return (Numa(cpus=cpus, memory_bytes=_kib(_text(root / "proc/meminfo"), "MemTotal") << 10),)
+    total = _kib(_text(root / "proc/meminfo"), "MemTotal") << 10
+    if not found:
+        unseen.append("NUMA domains: no /sys/devices/system/node; all cores and memory stand in one")
+        return (Numa(cpus=_cpus(_text(root / "sys/devices/system/cpu/online")), memory_bytes=total),)
+    if total and len(found) == 1:  # memory that was plugged in later counts in the total alone
+        return (Numa(cpus=found[0].cpus, memory_bytes=total),)
+    inside = sum(numa.memory_bytes for numa in found)
+    if abs(total - inside) * _MEMORY_APART > total:
+        words = f"{units.format_size_bytes(inside, digits=3)}, in all {units.format_size_bytes(total, digits=3)}"
+        unseen.append(f"memory: NUMA domains have {words}; the rest is in none of them")
+    return tuple(found)
 
 
 def _domain(one: _Function, numa: Sequence[Numa], unseen: list[str]) -> int:
