@@ -207,3 +207,18 @@ def test_a_replica_on_several_nodes_is_a_leader_and_workers():
     assert service["metadata"]["name"] != group["metadata"]["name"], "its controller makes a Service of that name"
     (budget,) = of_sort(found, "PodDisruptionBudget")
     assert budget["spec"]["maxUnavailable"] == 2
+
+
+@pytest.mark.parametrize("kind", ["h20", "mi300x"])
+def test_a_port_stays_near_a_card_that_parts_share(kind):
+    shared = {"share": 0.3, "memory_bytes": small.GIB}
+    parts = (small.part("a", nic_within=Scope.PCIE_ROOT, **shared), small.part("b", **shared))
+    relation = Together(parts=("a", "b"), scope=Scope.CARD)
+    found, lost = rendered(small.plan(*parts, relations=(relation,), kind=kind))
+    claim = claim_of(found, "ResourceClaim")
+    assert [one["name"] for one in claim["requests"]] == ["devices", "a-nic"]
+    near = {"matchAttribute": "resource.kubernetes.io/pcieRoot", "requests": ["devices", "a-nic"]}
+    assert claim["constraints"] == [near]
+    assert not any("port" in what for what in lost)
+    used = [pod_of(one)["containers"][0]["resources"]["claims"] for one in of_sort(found, "Deployment")]
+    assert [[one["request"] for one in some] for some in used] == [["devices", "a-nic"], ["devices"]]

@@ -36,3 +36,11 @@ def judge_common(wish: Wish, member: Member) -> str | None:
             return "a network port's bandwidth isn't counted"
         case _:
             return f"{wish.aspect}: there is no field for it"
+
+
+def judge_rate(member: Member) -> str | None:
+    """A port is given whole, so that its own bandwidth is what counts."""
+    nodes = member.fleet.nodes if member.fleet else ()
+    ports = [nic for node in nodes if any(one.kind == member.pool.kind for one in node.devices) for nic in node.nics]
+    slowest = min((nic.bandwidth_bytes_per_s for nic in ports if nic.rdma), default=0.0)
+    return None if slowest >= member.part.need.nic_bytes_per_s else "a port is given whole, whatever its bandwidth"

@@ -8,7 +8,7 @@ import json
 
 from accord.render import hami
 from accord.render.assemble import assemble
-from accord.render.common import judge_common
+from accord.render.common import judge_common, judge_rate
 from accord.render.dress import Dress, Member, Pairs
 from accord.render.gangs import all_pods, group_name, running, takes_devices
 from accord.render.hami_ask import memory_of, percent
@@ -178,7 +178,7 @@ def judge(wish: Wish, member: Member) -> str | None:
         case Aspect.NIC:
             return None
         case Aspect.NIC_RATE:
-            return _judge_rate(member)
+            return judge_rate(member)
         case Aspect.WITHIN | Aspect.NIC_WITHIN:
             return _judge_near(wish, member)
         case Aspect.TOGETHER | Aspect.APART if wish.scope is Scope.CARD:
@@ -204,14 +204,6 @@ def _judge_kind(member: Member) -> str | None:
 def _judge_cards(member: Member) -> str | None:
     known = member.vendor in (*_REPORTED, *_OWN_NAMES, Vendor.CPU)
     return None if known else f"Koordinator doesn't know devices of {member.vendor or 'this vendor'}"
-
-
-def _judge_rate(member: Member) -> str | None:
-    """A port is given whole, so that its own bandwidth is what counts."""
-    nodes = member.fleet.nodes if member.fleet else ()
-    ports = [nic for node in nodes if any(one.kind == member.pool.kind for one in node.devices) for nic in node.nics]
-    slowest = min((nic.bandwidth_bytes_per_s for nic in ports if nic.rdma), default=0.0)
-    return None if slowest >= member.part.need.nic_bytes_per_s else "a port is given whole, whatever its bandwidth"
 
 
 def _judge_near(wish: Wish, member: Member) -> str | None:

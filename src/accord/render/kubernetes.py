@@ -6,9 +6,10 @@ In: a `FleetPlan`. Out: one file of documents. Invariant: what plain Kubernetes 
 from accord.render.assemble import assemble
 from accord.render.dress import Member
 from accord.render.gangs import running
-from accord.render.kubernetes_claims import claim_devices, slice_of_member
+from accord.render.kubernetes_claims import claim_devices
 from accord.render.kubernetes_drivers import FRACTIONS, WHOLE
 from accord.render.kubernetes_judge import judge_wish
+from accord.render.kubernetes_slices import slice_of_member
 from accord.render.rendered import Options, Rendered
 from accord.render.workloads import members
 from accord.terms.fleet import Fleet

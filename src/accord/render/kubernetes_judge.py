@@ -4,10 +4,11 @@ In: a plan, the fleet, a `Wish`. Out: a reason, or None. Invariant: it says of e
 workloads.py do about it.
 """
 
-from accord.render.common import judge_common
+from accord.render.common import judge_common, judge_rate
 from accord.render.dress import Member
-from accord.render.kubernetes_claims import common_attribute, joint_bytes, mates_of, one_vendor, slice_of_member
+from accord.render.kubernetes_claims import common_attribute
 from accord.render.kubernetes_drivers import WHOLE
+from accord.render.kubernetes_slices import joint_bytes, mates_of, one_vendor, slice_of_member
 from accord.render.plugin_names import WHOLE_ONLY, judge_plugin_cards, judge_plugin_kind
 from accord.render.wishes import Aspect, Wish, ports, uuids
 from accord.terms.gang import Scope
@@ -31,7 +32,7 @@ def judge_wish(wish: Wish, member: Member) -> str | None:
         case Aspect.NIC:
             return None
         case Aspect.NIC_RATE:
-            return _rate(member)
+            return judge_rate(member)
         case Aspect.WITHIN | Aspect.NIC_WITHIN:
             return _near(wish, member) if claims else "a device plugin doesn't choose devices by where they stand"
         case Aspect.TOGETHER if wish.scope is Scope.CARD:
@@ -63,14 +64,6 @@ def _fraction(wish: Wish, member: Member) -> str | None:
     if wish.aspect is Aspect.MEMORY and joint_bytes(mates):
         return None  # the engine is told
     return "parts on one card have one claim, and are bounded together"
-
-
-def _rate(member: Member) -> str | None:
-    """A port is given whole, so that its own bandwidth is what counts."""
-    nodes = member.fleet.nodes if member.fleet else ()
-    ports = [nic for node in nodes if any(one.kind == member.pool.kind for one in node.devices) for nic in node.nics]
-    slowest = min((nic.bandwidth_bytes_per_s for nic in ports if nic.rdma), default=0.0)
-    return None if slowest >= member.part.need.nic_bytes_per_s else "a port is given whole, whatever its bandwidth"
 
 
 def _near(wish: Wish, member: Member) -> str | None:
