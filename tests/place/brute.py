@@ -166,7 +166,12 @@ def _devices_hold(fleet: Fleet, ways) -> bool:
     for taken in fleet.taken:
         if taken.device is not None:
             used.setdefault((taken.node, taken.device), []).append(
-                (round(1000 * taken.share), taken.memory_bytes, (), None)
+                (
+                    round(1000 * taken.share),
+                    taken.memory_bytes,
+                    tuple((codec.name, codec.units) for codec in taken.codecs),
+                    taken.template,
+                )
             )
     for way in ways:
         for device in way.devices:

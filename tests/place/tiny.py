@@ -1,5 +1,7 @@
 """Hypothesis strategies: tiny fleets of any shape, sensible or not, and gangs that nearly fit them."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from accord.terms.fleet import (
@@ -61,7 +63,7 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
         numa=tuple(
             Numa(cpus=draw(st.integers(1, 4)), memory_bytes=draw(st.integers(1, 4)) * UNIT) for _ in range(domains)
         ),
-        devices=tuple(draw(st.lists(device, min_size=1, max_size=4))),
+        devices=tuple(draw(st.lists(device, max_size=4))),
         nics=tuple(draw(st.lists(nic, max_size=2))),
         leaf=draw(st.sampled_from([None, "l0", "l1"])),
         spine=draw(st.sampled_from([None, "s0"])),
@@ -70,22 +72,25 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
 
 
 @st.composite
+def held(draw: st.DrawFn, node: str, device: int, kind: str) -> Taken:
+    """Some of a device, all of it, or a partition."""
+    share = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+    its = Taken(node=node, owner="before", device=device, share=share, memory_bytes=UNIT if share < 1 else 2 * UNIT)
+    if kind == "hard" and share < 1:
+        return replace(its, share=0.25, template="quarter")
+    if kind == "soft":
+        return replace(its, codecs=draw(st.sampled_from([(), (Codec(name="dec", units=2),)])))
+    return its
+
+
+@st.composite
 def fleets(draw: st.DrawFn) -> Fleet:
     its = tuple(draw(nodes(f"n{number}")) for number in range(draw(st.integers(1, 3))))
     taken = []
     for node in its:
-        for number in range(len(node.devices)):
+        for number, device in enumerate(node.devices):
             if draw(st.integers(0, 4)) == 0:
-                share = draw(st.sampled_from([0.25, 0.5, 1.0]))
-                taken.append(
-                    Taken(
-                        node=node.name,
-                        owner="before",
-                        device=number,
-                        share=share,
-                        memory_bytes=UNIT if share < 1 else 2 * UNIT,
-                    )
-                )
+                taken.append(draw(held(node.name, number, device.kind)))
         if draw(st.booleans()):
             taken.append(Taken(node=node.name, owner="before", cpus=1.0, numa=len(node.numa) - 1))
     return Fleet(kinds=KINDS, nodes=its, taken=tuple(taken))
@@ -97,11 +102,12 @@ def needs(draw: st.DrawFn) -> Need:
         st.sampled_from([(0, 0.0), (0, 0.3), (0, 0.3), (0, 0.5), (0, 0.6), (1, 0.0), (1, 0.0), (2, 0.0), (3, 0.0)])
     )
     units = draw(st.sampled_from([0, 0, 1, 2]))
+    device = cards or share or draw(st.booleans())  # memory or codecs alone are of a device, too
     return Need(
         cards=cards,
         share=share,
-        memory_bytes=draw(st.integers(0, 2)) * UNIT if cards or share else 0,
-        codecs=(Codec(name="dec", units=units),) if units and (cards or share) else (),
+        memory_bytes=draw(st.integers(0, 2)) * UNIT if device else 0,
+        codecs=(Codec(name="dec", units=units),) if units and device else (),
         cpus=draw(st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.0, 3.0])),
         host_memory_bytes=draw(st.integers(0, 3)) * UNIT,
         nic_bytes_per_s=draw(st.sampled_from([0.0, 0.0, 1.0 * GB, 2.0 * GB])),
@@ -110,7 +116,7 @@ def needs(draw: st.DrawFn) -> Need:
 
 
 def on_devices(need: Need) -> bool:
-    return bool(need.cards or need.share)
+    return bool(need.cards or need.share or need.memory_bytes or need.codecs)
 
 
 @st.composite
