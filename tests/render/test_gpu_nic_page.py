@@ -54,6 +54,6 @@ def test_what_the_page_shows_is_written(title, target):
 
 
 def test_the_part_of_the_plan_is_the_examples():
-    (part,) = yaml.safe_load(re.search(r"```yaml\n(parts:.*?)```", PAGE, re.DOTALL)[1])["parts"]
+    (part,) = yaml.safe_load(re.findall(r"```yaml\n(parts:.*?)```", PAGE, re.DOTALL)[0])["parts"]
     parts = yaml.safe_load(PLAN.read_text())["fleet_plan"]["gang"]["parts"]
     assert any(inside(part, one) for one in parts)

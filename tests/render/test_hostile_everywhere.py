@@ -14,7 +14,7 @@ import yaml
 from accord.render.rendered import Options
 from accord.render.targets import TARGETS
 from accord.terms.errors import BadInput
-from accord.terms.gang import Seat, Together
+from accord.terms.gang import Scope, Seat, Together
 from tests.render import small
 from tests.render.test_hostile_names import expanded
 
@@ -67,7 +67,7 @@ def hostile_plan(text, engine):
     seat = Seat(part=part.name, replica=0, node=text, devices=(0, 1), nic=0)
     options = (("served-model-name", text), ("chat-template", f"/t/{text}"))
     plan = small.plan(part, name=text, model=f"m{text}", seats=(seat,), engine=engine, options=options)
-    relation = Together(parts=(part.name,), scope="leaf")
+    relation = Together(parts=(part.name,), scope=Scope.LEAF)
     return dataclasses.replace(plan, gang=dataclasses.replace(plan.gang, name=text, relations=(relation,))), fleet
 
 
