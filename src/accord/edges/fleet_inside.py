@@ -19,7 +19,7 @@ from accord.terms.fleet import Device, Nic, Numa
 
 DEVICES_MAX = 256  # in one node; NICs likewise
 _NUMA_MAX = 64
-_TIMES = re.compile(r"([0-9]{1,6}) ?[x×] ?(\S{1,100})", re.ASCII | re.IGNORECASE)
+_TIMES = re.compile(r"([0-9]{1,18}) ?[x×] ?(\S{1,100})", re.ASCII | re.IGNORECASE)
 _NIC = re.compile(r"(ib|roce|eth)([0-9]{1,4})", re.ASCII)
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,126}", re.ASCII)
 _NICS = "write ib400 (InfiniBand, 400Gb/s), roce200, eth25, or {name: mlx5_0, bandwidth: 400Gb/s, rdma: true}"

@@ -13,7 +13,7 @@ from accord.place.board import WHOLE, Board, Ints
 from accord.place.gang_holds import scope_words
 from accord.place.gang_loosen import Bound, alone, bounds, with_part
 from accord.place.gang_wish import cut_of, takes_cards
-from accord.terms.gang import Gang, Need, Part, Seat
+from accord.terms.gang import Gang, Part, Seat
 from accord.terms.refusal import Refusal
 
 NOTHING_SMALLER = "add nodes that can hold it: nothing smaller that was tried fits"
@@ -165,7 +165,8 @@ def _lacking(board: Board, gang: Gang, attempt: Try) -> list[str]:
             causes.append(f"{part.name}: no kind of device in the fleet can hold one replica")
             continue
         bare = replace(part, within=None, nic_within=None)
-        devices = replace(bare, need=Need(cards=part.need.cards, share=part.need.share))
+        on_devices = replace(part.need, cpus=0.0, host_memory_bytes=0, nic_bytes_per_s=0.0, nvme_bytes=0)
+        devices = replace(bare, need=on_devices)
         if attempt(board, alone(gang, bare)).seats:
             causes.append(f"{part.name}: no node holds one replica with its scopes")
         elif attempt(board, alone(gang, devices)).seats:
@@ -194,7 +195,10 @@ def _most_free(board: Board, part: Part) -> str:
     if not part.need.cards or not len(board.nodes):
         return ""
     free = ((board.share == WHOLE) & kinds[board.kind]).sum(axis=1)
-    return f"; the most free devices are {int(free.max())}, on {board.names[int(free.argmax())]}"
+    most = int(free.max())
+    return (
+        f"; the most free devices are {most}, on {board.names[int(free.argmax())]}" if most else "; no device is free"
+    )
 
 
 def _freed(board: Board, gang: Gang, attempt: Try) -> list[str]:
