@@ -170,11 +170,12 @@ def _amounts(gang: Gang, part: Part) -> Iterator[Bound]:
             value=f"{make(amount)[0]} for {many}",
             lifted=with_part(gang, replace(part, need=make(0)[1])),
             steps=math.ceil(amount / step),
-            less=lambda fewer, step=step, make=make: _of_need(gang, part, many, *make(fewer * step)),  # type: ignore[misc]
+            less=lambda fewer, step=step, make=make: _of_need(gang, part, many, make(fewer * step)),  # type: ignore[misc]
         )
 
 
-def _of_need(gang: Gang, part: Part, many: str, text: str, need: Need) -> Looser:
+def _of_need(gang: Gang, part: Part, many: str, amount: tuple[str, Need]) -> Looser:
+    text, need = amount
     return Looser(words=f"{text} for {many}", gang=with_part(gang, replace(part, need=need)))
 
 
