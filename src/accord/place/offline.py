@@ -16,6 +16,7 @@ from accord.place.board import WHOLE, Board
 from accord.place.gang import apply, decide, find, seats_of
 from accord.place.gang_caps import demand_of
 from accord.place.gang_holds import broken, holds, words
+from accord.place.gang_node import Room, gap_milli
 from accord.place.gang_refuse import NOTHING_SMALLER
 from accord.place.gang_search import Found
 from accord.place.gang_wish import check, wishes_of
@@ -226,9 +227,7 @@ def _cost(board: Board, scores: Scores, joined: Gang, seats: tuple[Seat, ...], *
 
 def _worth(board: Board, scores: Scores, row: int, device: int) -> int:
     layout = board.layouts.of(row)
-    full = layout.full_memory[device]
-    memory = WHOLE * int(board.memory[row, device]) // full if full else WHOLE
-    return round(float(scores.worth.gaps[layout.kinds[device], min(int(board.share[row, device]), memory)]))
+    return round(float(scores.worth.gaps[layout.kinds[device], gap_milli(Room(board, row), layout, device)]))
 
 
 def _least(board: Board, joined: Gang, aim: Aim) -> float:
