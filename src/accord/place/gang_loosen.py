@@ -7,6 +7,7 @@ no more than the one it was made of.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from accord.place.gang_holds import scope_words, words
 from accord.place.gang_wish import takes_cards
@@ -154,7 +155,7 @@ def _scope(part: Part, scope: Scope, what: str, *, name: str, lifted: Gang, rows
 
 
 def _amounts(gang: Gang, part: Part) -> Iterator[Bound]:
-    """What a replica takes, resource by resource; eighths less of it at a time."""
+    """What a replica takes, resource by resource, in steps fine enough to name the nearest amount that fits."""
     many = f"each of {part.replicas} x {part.name}" if part.replicas > 1 else part.name
     if part.kinds:
         lifted = with_part(gang, replace(part, kinds=()))
@@ -170,32 +171,40 @@ def _amounts(gang: Gang, part: Part) -> Iterator[Bound]:
             value=f"{make(amount)[0]} for {many}",
             lifted=with_part(gang, replace(part, need=make(0)[1])),
             steps=math.ceil(amount / step),
-            less=lambda fewer, step=step, make=make: _of_need(gang, part, many, make(fewer * step)),  # type: ignore[misc]
+            less=_less(gang, part, many=many, step=step, make=make),
         )
 
 
-def _of_need(gang: Gang, part: Part, many: str, amount: tuple[str, Need]) -> Looser:
-    text, need = amount
-    return Looser(words=f"{text} for {many}", gang=with_part(gang, replace(part, need=need)))
+_Make = Callable[[float], tuple[str, Need]]
+_Resource = tuple[str, float, float, _Make]
 
 
-_Resource = tuple[str, float, float, Callable[[float], tuple[str, Need]]]
+def _less(gang: Gang, part: Part, *, many: str, step: float, make: _Make) -> Callable[[int], Looser]:
+    def less(steps: int) -> Looser:
+        text, need = make(steps * step)
+        return Looser(words=f"{text} for {many}", gang=with_part(gang, replace(part, need=need)))
+
+    return less
 
 
 def _resources(need: Need) -> Iterator[_Resource]:
     """What a need takes beside devices: the field, how much, in which steps, and the need with another amount."""
-    sizes = [("host_memory_bytes", need.host_memory_bytes, "host memory"), ("nvme_bytes", need.nvme_bytes, "NVMe")]
-    if need.cards or need.share or need.codecs:
-        sizes.insert(0, ("memory_bytes", need.memory_bytes, "device memory"))
-    for field, amount, what in sizes:
-        if amount:
-            yield field, amount, _binary_step(amount), lambda amount, field=field, what=what: (  # type: ignore[misc]
-                f"{_size(amount)} of {what}", replace(need, **{field: math.floor(amount)}),
-            )  # fmt: skip
-    for codec in need.codecs:
-        yield f"codecs.{codec.name}", codec.units, 1, lambda amount, codec=codec: (  # type: ignore[misc]
-            f"{math.floor(amount)} {codec.name}", _with_units(need, codec, math.floor(amount)),
+    if need.memory_bytes and (need.cards or need.share or need.codecs):
+        step = _binary_step(need.memory_bytes)
+        yield "memory_bytes", need.memory_bytes, step, lambda amount: (
+            f"{_size(amount)} of device memory", replace(need, memory_bytes=math.floor(amount)),
         )  # fmt: skip
+    if need.host_memory_bytes:
+        step = _binary_step(need.host_memory_bytes)
+        yield "host_memory_bytes", need.host_memory_bytes, step, lambda amount: (
+            f"{_size(amount)} of host memory", replace(need, host_memory_bytes=math.floor(amount)),
+        )  # fmt: skip
+    if need.nvme_bytes:
+        yield "nvme_bytes", need.nvme_bytes, _binary_step(need.nvme_bytes), lambda amount: (
+            f"{_size(amount)} of NVMe", replace(need, nvme_bytes=math.floor(amount)),
+        )  # fmt: skip
+    for codec in need.codecs:
+        yield f"codecs.{codec.name}", codec.units, 1, partial(_with_units, need, codec)
     if need.cpus:
         yield "cpus", need.cpus, _decimal_step(need.cpus), lambda amount: (
             f"{amount:.4g} cores", replace(need, cpus=amount),
@@ -206,8 +215,10 @@ def _resources(need: Need) -> Iterator[_Resource]:
         )  # fmt: skip
 
 
-def _with_units(need: Need, codec: Codec, units: int) -> Need:
-    return replace(need, codecs=tuple(replace(its, units=units) if its is codec else its for its in need.codecs))
+def _with_units(need: Need, codec: Codec, amount: float) -> tuple[str, Need]:
+    units = math.floor(amount)
+    codecs = tuple(replace(its, units=units) if its is codec else its for its in need.codecs)
+    return f"{units} {codec.name}", replace(need, codecs=codecs)
 
 
 def _size(amount: float) -> str:

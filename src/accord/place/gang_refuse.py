@@ -6,6 +6,7 @@ lifted; a fix is a gang, or a freed node, that was found to fit. How much is tri
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -140,19 +141,27 @@ def _fewer(board: Board, gang: Gang, attempt: Try) -> list[str]:
     for part in gang.parts:
         count = _largest(
             part.replicas - 1,
-            lambda count, part=part: with_part(gang, replace(part, replicas=count)),  # type: ignore[misc]
+            partial(_of_replicas, gang, part),
             lambda other: attempt(board, other),
         )
         if count:
             fixes.append(f"{count} instead of {part.replicas} replicas of {part.name}")
         cards = _largest(
             max(0, part.need.cards - 1),
-            lambda cards, part=part: with_part(gang, replace(part, need=replace(part.need, cards=cards))),  # type: ignore[misc]
+            partial(_of_cards, gang, part),
             lambda other: attempt(board, other),
         )
         if cards:
             fixes.append(f"{cards} instead of {part.need.cards} devices for {part.name}")
     return fixes
+
+
+def _of_replicas(gang: Gang, part: Part, replicas: int) -> Gang:
+    return with_part(gang, replace(part, replicas=replicas))
+
+
+def _of_cards(gang: Gang, part: Part, cards: int) -> Gang:
+    return with_part(gang, replace(part, need=replace(part.need, cards=cards)))
 
 
 def _lacking(board: Board, gang: Gang, attempt: Try) -> list[str]:
@@ -182,7 +191,7 @@ def _lacking(board: Board, gang: Gang, attempt: Try) -> list[str]:
         if not attempt(board, only).seats:
             count = _largest(
                 part.replicas - 1,
-                lambda count, only=only, part=part: with_part(only, replace(part, replicas=count)),  # type: ignore[misc]
+                partial(_of_replicas, only, part),
                 lambda other: attempt(board, other),
             )
             causes.append(f"{part.name}: no more than {count} of {part.replicas} replicas have a place")
