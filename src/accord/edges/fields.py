@@ -134,3 +134,9 @@ def leaf_unit(parse: UnitParser[T], tree: Tree, field: str) -> T:
         return parse(value, field=field)
     except BadInput as error:
         raise BadInput(field=field, value=value, problem=f"{error.problem}{at(tree)}", fix=error.fix) from None
+
+
+def leaf_version(tree: Tree, field: str) -> None:
+    """The version of Accord's documents, 1."""
+    if not (isinstance(tree, Leaf) and tree.value == 1 and not isinstance(tree.value, bool | float)):
+        raise BadInput(field=field, value=shown(tree), problem=f"unknown format{at(tree)}", fix="write `accord: 1`")

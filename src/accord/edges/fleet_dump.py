@@ -6,7 +6,6 @@ other stand in one entry.
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from accord.edges import device_catalog
 from accord.edges.fleet_inside import Spot, nic_of_kind
 from accord.edges.fleet_kinds import UNSOURCED, all_of, catalog_kind
 from accord.edges.name_range import compress
+from accord.edges.whole_text import save_text
 from accord.terms import units
-from accord.terms.errors import BadInput, BrokenEdge
+from accord.terms.errors import BadInput
 from accord.terms.fleet import Codec, Device, DeviceKind, Figure, Fleet, Nic, Node, Tag, Taken, Template
 
 Plain = str | int | float | bool | list["Plain"] | dict[str, "Plain"]
@@ -70,14 +70,8 @@ def dump_fleet(fleet: Fleet) -> str:
 
 
 def save_fleet(fleet: Fleet, path: Path) -> None:
-    """Writes the fleet in one rename, so that no half of it is ever seen."""
-    staging = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        staging.write_text(dump_fleet(fleet))
-        staging.replace(path)
-    except OSError as error:
-        staging.unlink(missing_ok=True)
-        raise BrokenEdge(f"fleet: {path}: {error.strerror}; choose a folder that exists and is writable") from error
+    """Writes the fleet whole or not at all."""
+    save_text(path, dump_fleet(fleet), what="fleet")
 
 
 def _runs(nodes: Sequence[Node]) -> Iterator[Sequence[Node]]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accord.edges.fields import Fields, at, leaf_bool, leaf_int, leaf_number, leaf_text, leaf_unit, shown
+from accord.edges.fields import Fields, at, leaf_bool, leaf_int, leaf_number, leaf_text, leaf_unit, leaf_version, shown
 from accord.edges.fleet_inside import numbers_of
 from accord.edges.fleet_kinds import Kinds, all_of, codecs_of, share
 from accord.edges.fleet_nodes import names_of, nodes_of, plain_text
-from accord.edges.yaml_tree import Items, Leaf, Limits, Tree, read_file, read_text
+from accord.edges.yaml_tree import Items, Limits, Tree, read_file, read_text
 from accord.terms import units
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Codec, DeviceKind, Fleet, Node, Taken
@@ -38,7 +38,7 @@ def fleet_from_text(text: str) -> Fleet:
 def parse_fleet(tree: Tree) -> Fleet:
     """The same for a tree."""
     fields = Fields(tree, field="")
-    fields.must("accord", _version)
+    fields.must("accord", leaf_version)
     kinds = Kinds()
     devices = fields.take("devices")
     if devices is not None:
@@ -51,11 +51,6 @@ def parse_fleet(tree: Tree) -> Fleet:
     fields.end()
     found = tuple(kinds.found[name] for name in sorted(kinds.found))
     return Fleet(kinds=found, nodes=nodes, taken=taken, unseen=unseen)
-
-
-def _version(tree: Tree, field: str) -> None:
-    if not (isinstance(tree, Leaf) and tree.value == 1 and not isinstance(tree.value, bool | float)):
-        raise BadInput(field=field, value=shown(tree), problem=f"unknown format{at(tree)}", fix="write `accord: 1`")
 
 
 def _unseen(tree: Tree, field: str) -> tuple[str, ...]:

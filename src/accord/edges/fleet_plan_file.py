@@ -6,16 +6,16 @@ figure; a field at its default isn't written; a plan that a person edited is che
 
 import dataclasses
 import math
-import os
 from enum import Enum
 from pathlib import Path
 
 import yaml
 
-from accord.edges.fields import Fields, at, leaf_text, shown
+from accord.edges.fields import Fields, at, leaf_text, leaf_version, shown
 from accord.edges.typed_tree import typed
-from accord.edges.yaml_tree import Items, Leaf, Limits, Scalar, Table, Tree, read_file, read_text
-from accord.terms.errors import BadInput, BrokenEdge
+from accord.edges.whole_text import save_text
+from accord.edges.yaml_tree import Items, Limits, Scalar, Table, Tree, read_file, read_text
+from accord.terms.errors import BadInput
 from accord.terms.fleet_plan import FleetPlan, Pool
 from accord.terms.gang import Apart, Bandwidth, Gang, Part, Relation, Seat, Together
 from accord.terms.graph import StageGraph
@@ -49,14 +49,8 @@ def dump_fleet_plan(plan: FleetPlan) -> str:
 
 
 def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
-    """Writes the plan in one rename, so that no half of it is ever seen."""
-    staging = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        staging.write_text(dump_fleet_plan(plan))
-        staging.replace(path)
-    except OSError as error:
-        staging.unlink(missing_ok=True)
-        raise BrokenEdge(f"plan: {path}: {error.strerror}; choose a folder that exists and is writable") from error
+    """Writes the plan whole or not at all."""
+    save_text(path, dump_fleet_plan(plan), what="plan")
 
 
 def load_fleet_plan(path: Path) -> FleetPlan:
@@ -97,10 +91,8 @@ def _fields(value: object) -> dict[str, _Plain]:
 
 def _fleet_plan(tree: Tree) -> FleetPlan:
     fields = Fields(tree, field="")
-    version = fields.take("accord")
     _is_one(tree)
-    if not (isinstance(version, Leaf) and version.value == 1 and not isinstance(version.value, bool | float)):
-        raise BadInput(field="accord", value=shown(version or tree), problem="unknown format", fix="write `accord: 1`")
+    fields.must("accord", leaf_version)
     plan = fields.must("fleet_plan", _plan)
     fields.end()
     return plan

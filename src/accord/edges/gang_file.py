@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from accord.edges.fields import Fields, at, leaf_int, leaf_number, leaf_unit, shown
+from accord.edges.fields import Fields, at, leaf_int, leaf_number, leaf_unit, leaf_version, shown
 from accord.edges.fleet_kinds import codecs_of, enum_of, share
 from accord.edges.fleet_nodes import plain_text
 from accord.edges.yaml_tree import Items, Leaf, Limits, Table, Tree, read_file, read_text
@@ -36,7 +36,7 @@ def gangs_from_text(text: str) -> tuple[Gang, ...]:
 def parse_gangs(tree: Tree) -> tuple[Gang, ...]:
     """The same for a tree."""
     fields = Fields(tree, field="")
-    fields.must("accord", _version)
+    fields.must("accord", leaf_version)
     gangs = [gang for copies in fields.must("gangs", _list_of(_copies)) for gang in copies]
     fields.end()
     if len(gangs) > _GANGS_MAX:
@@ -179,8 +179,3 @@ def _size(tree: Tree, field: str) -> int:
 
 def _bandwidth(tree: Tree, field: str) -> float:
     return leaf_unit(units.parse_bandwidth_bytes_per_s, tree, field)
-
-
-def _version(tree: Tree, field: str) -> None:
-    if not (isinstance(tree, Leaf) and tree.value == 1 and not isinstance(tree.value, bool | float)):
-        raise BadInput(field=field, value=shown(tree), problem=f"unknown format{at(tree)}", fix="write `accord: 1`")

@@ -10,8 +10,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from accord.edges.fields import Fields, at, leaf_bool, leaf_int, leaf_number, leaf_text, leaf_unit, shown, unknown
-from accord.edges.yaml_tree import Leaf, Limits, Tree, from_plain, put, read_file, read_text, without_lines
+from accord.edges.fields import (
+    Fields,
+    at,
+    leaf_bool,
+    leaf_int,
+    leaf_number,
+    leaf_text,
+    leaf_unit,
+    leaf_version,
+    shown,
+    unknown,
+)
+from accord.edges.yaml_tree import Limits, Tree, from_plain, put, read_file, read_text, without_lines
 from accord.terms import units
 from accord.terms.errors import BadInput
 from accord.terms.intent import Budget, Intent, Metric, Objective, Serving, Spread, Workload
@@ -54,7 +65,7 @@ def parse_intent(
     for override in overrides:
         tree = _overridden(tree, override)
     fields = Fields(tree, field="")
-    fields.must("accord", _version)
+    fields.must("accord", leaf_version)
     no_objectives: tuple[float, tuple[Objective, ...]] = (0.99, ())
     attainment, objectives = fields.read("objectives", _objectives, no_objectives)
     intent = Intent(
@@ -87,11 +98,6 @@ def _overridden(tree: Tree, override: str) -> Tree:
         raise BadInput(field="--set", value=override, problem="not understood", fix=fix)
     value = read_text(text, what=f"--set {path}", limits=_LIMITS)
     return put(tree, keys, without_lines(value))
-
-
-def _version(tree: Tree, field: str) -> None:
-    if not (isinstance(tree, Leaf) and tree.value == 1 and not isinstance(tree.value, bool | float)):
-        raise BadInput(field=field, value=shown(tree), problem=f"unknown format{at(tree)}", fix="write `accord: 1`")
 
 
 def _name(tree: Tree, field: str) -> str:

@@ -5,16 +5,16 @@ figure; a plan that a person edited is checked like any other input.
 """
 
 import math
-import os
 from pathlib import Path
 
 import msgspec
 import yaml
 
-from accord.edges.fields import Fields, shown
+from accord.edges.fields import Fields, leaf_version
 from accord.edges.typed_tree import typed
-from accord.edges.yaml_tree import Leaf, Limits, Tree, read_file, read_text
-from accord.terms.errors import BadInput, BrokenEdge
+from accord.edges.whole_text import save_text
+from accord.edges.yaml_tree import Limits, Tree, read_file, read_text
+from accord.terms.errors import BadInput
 from accord.terms.plan import Plan, StagePlan
 
 _LIMITS = Limits(text_bytes_max=1 << 20, nodes_max=20_000)
@@ -28,14 +28,8 @@ def dump_plan(plan: Plan) -> str:
 
 
 def save_plan(plan: Plan, path: Path) -> None:
-    """Writes the plan in one rename, so that no half of it is ever seen."""
-    staging = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        staging.write_text(dump_plan(plan))
-        staging.replace(path)
-    except OSError as error:
-        staging.unlink(missing_ok=True)
-        raise BrokenEdge(f"plan: {path}: {error.strerror}; choose a folder that exists and is writable") from error
+    """Writes the plan whole or not at all."""
+    save_text(path, dump_plan(plan), what="plan")
 
 
 def load_plan(path: Path) -> Plan:
@@ -50,9 +44,7 @@ def plan_from_text(text: str) -> Plan:
 
 def _plan(tree: Tree) -> Plan:
     fields = Fields(tree, field="")
-    version = fields.take("accord")
-    if not (isinstance(version, Leaf) and version.value == 1 and not isinstance(version.value, bool | float)):
-        raise BadInput(field="accord", value=shown(version or tree), problem="unknown format", fix="write `accord: 1`")
+    fields.must("accord", leaf_version)
     given = fields.must("plan", lambda below, _: below)
     fields.end()
     plan = typed(given, Plan, field="plan", fix="write it as `accord plan --out` does")
