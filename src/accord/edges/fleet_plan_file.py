@@ -15,6 +15,7 @@ from accord.edges.fields import Fields, at, leaf_text, leaf_version, shown
 from accord.edges.typed_tree import typed
 from accord.edges.whole_text import save_text
 from accord.edges.yaml_tree import Items, Limits, Scalar, Table, Tree, read_file, read_text
+from accord.terms.account import Account
 from accord.terms.errors import BadInput
 from accord.terms.fleet_plan import FleetPlan, Pool
 from accord.terms.gang import Apart, Bandwidth, Gang, Part, Relation, Seat, Together
@@ -119,6 +120,7 @@ def _plan(tree: Tree, field: str) -> FleetPlan:
     pools = fields.must("pools", lambda below, path: typed(below, tuple[Pool, ...], field=path, fix=_FIX))
     seats = fields.read("seats", _seats, _NO_SEATS)
     objectives = fields.read("objectives", _objectives, _NO_OBJECTIVES)
+    account = fields.read("account", _account, None)
     fields.end()
     for key, value in (
         ("graph", graph),
@@ -126,11 +128,14 @@ def _plan(tree: Tree, field: str) -> FleetPlan:
         ("gang", gang),
         ("seats", seats),
         ("objectives", objectives),
+        ("account", account),
     ):
         _check_figures(value, field=f"{field}.{key}")
     _check_names(pools, gang, seats, field=field)
     try:
-        return FleetPlan(graph=graph, pools=pools, gang=gang, seats=seats, objectives=objectives, **pieces)
+        return FleetPlan(
+            graph=graph, pools=pools, gang=gang, seats=seats, objectives=objectives, account=account, **pieces
+        )
     except ValueError as error:
         raise BadInput(field=field, value=pieces["name"], problem=str(error), fix=_FIX) from error
 
@@ -141,6 +146,10 @@ def _seats(tree: Tree, field: str) -> tuple[Seat, ...]:
 
 def _objectives(tree: Tree, field: str) -> tuple[Objective, ...]:
     return typed(tree, tuple[Objective, ...], field=field, fix=_FIX)
+
+
+def _account(tree: Tree, field: str) -> Account | None:
+    return typed(tree, Account, field=field, fix=_FIX)
 
 
 def _gang(tree: Tree, field: str) -> Gang:

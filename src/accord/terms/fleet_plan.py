@@ -7,6 +7,7 @@ may serve one stage (prefill and decode, or two vendors side by side). Plans for
 from dataclasses import dataclass
 from enum import StrEnum
 
+from accord.terms.account import Account
 from accord.terms.gang import Gang, Seat
 from accord.terms.graph import StageGraph
 from accord.terms.intent import Objective
@@ -65,7 +66,8 @@ class Pool:
 class FleetPlan:
     """A value: printed, compared, simulated, rendered. `model` is what an engine loads (a name or a path).
 
-    `seats` is the placement that Accord decided; empty: the cluster decides.
+    `seats` is the placement that Accord decided; empty: the cluster decides. `account`: what the planner promises;
+    None where a person wrote the plan.
     """
 
     name: str
@@ -75,6 +77,7 @@ class FleetPlan:
     gang: Gang
     seats: tuple[Seat, ...] = ()
     objectives: tuple[Objective, ...] = ()
+    account: Account | None = None
 
     def __post_init__(self) -> None:
         stages = {stage.name for stage in self.graph.stages}
