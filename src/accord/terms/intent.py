@@ -7,6 +7,8 @@ Parsing from YAML, with units and suggestions, lives in `edges/intent_file.py`.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from accord.terms.tensors import Dtype, Quantization
+
 
 class Metric(StrEnum):
     """What an objective bounds."""
@@ -36,8 +38,19 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PictureSize:
+    """Pixels of a picture, or of each frame of a video."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Requests a second and their sizes; shares are fractions of requests, 0 to 1."""
+    """Requests a second and their sizes; shares are fractions of requests, 0 to 1.
+
+    `input_tokens` are of the text alone. A size that is None is the model's usual one.
+    """
 
     rate_rps: float | None = None
     trace: str | None = None
@@ -45,6 +58,10 @@ class Workload:
     output_tokens: Spread | None = None
     inputs: tuple[tuple[str, float], ...] = ()
     outputs: tuple[tuple[str, float], ...] = ()
+    input_audio_s: Spread | None = None
+    input_image: PictureSize | None = None
+    input_video_s: Spread | None = None
+    output_image: PictureSize | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +70,64 @@ class Budget:
 
     cost_usd_per_request_max: float | None = None
     cost_usd_per_hour_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allow:
+    """What a plan may change of the model's numbers. Empty: nothing, it keeps what its card says.
+
+    `quantizations` are formats that its weights may be stored in, besides the published one; `cache_dtypes` those
+    of keys and values.
+    """
+
+    quantizations: tuple[Quantization, ...] = ()
+    cache_dtypes: tuple[Dtype, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What each sandbox of an agent may use."""
+
+    language: str
+    memory_bytes: int
+    cpus: float
+    wall_s: float
+    network: bool = False
+
+
+class Video(StrEnum):
+    """Which frames of a video are read."""
+
+    KEYFRAMES = "keyframes"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preprocess:
+    """What CPUs make of inputs before a model reads them; None: that kind is left as it comes."""
+
+    image: PictureSize | None = None
+    audio_hz: int | None = None
+    video: Video | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wakes:
+    """An agent that nobody calls wakes by itself, and writes at most `tokens_max` tokens then."""
+
+    every_s: float
+    tokens_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """Agent stages, counted and run with the rest: `concurrent` sessions."""
+
+    concurrent: int
+    sandbox: Sandbox | None = None
+    state_retention_s: float | None = None
+    preprocess: Preprocess = Preprocess()
+    wakes: Wakes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +142,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One document: model, workload, objectives, budget, fleet."""
+    """One document: model, workload, objectives, budget, fleet. `model` is a name of the catalog, or a path."""
 
     name: str
     model: str
@@ -77,3 +152,5 @@ class Intent:
     attainment: float
     budget: Budget
     serving: Serving
+    allow: Allow = Allow()
+    agents: Agents | None = None
