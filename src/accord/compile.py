@@ -4,9 +4,9 @@ In: values. Out: a value. Invariant: pure; the same question always has the same
 What the planner of this machine can't judge is refused here, before anything is measured or planned.
 """
 
-from accord.plan.local import plan_local
-from accord.plan.question import Question
-from accord.plan.refuse import too_small
+from accord.plan.local.planner import plan_local
+from accord.plan.local.question import Question
+from accord.plan.local.refuse import too_small
 from accord.terms.graph import DOOR, Payload
 from accord.terms.intent import Intent
 from accord.terms.machine import Machine

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.edges.plan_file import dump_plan, plan_from_text
-from accord.plan.local import plan_local
-from accord.plan.question import Question
+from accord.plan.local.planner import plan_local
+from accord.plan.local.question import Question
 from accord.terms.intent import Budget, Intent, Metric, Objective, Serving, Spread, Workload
 from accord.terms.machine import Machine
 from accord.terms.plan import Plan

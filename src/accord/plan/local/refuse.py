@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from accord.plan.change import (
+from accord.plan.local.change import (
     Change,
     with_answers,
     with_cores,
@@ -19,9 +19,9 @@ from accord.plan.change import (
     with_rate,
     without_input,
 )
-from accord.plan.choose import BATCHES, BUSY_MAX, MEMORY_SHARE, allowed, best, memory_bytes, memory_limit_bytes
-from accord.plan.predict import busy_s, predicted, spent
-from accord.plan.question import Question, mean_amounts, share_in
+from accord.plan.local.choose import BATCHES, BUSY_MAX, MEMORY_SHARE, allowed, best, memory_bytes, memory_limit_bytes
+from accord.plan.local.predict import busy_s, predicted, spent
+from accord.plan.local.question import Question, mean_amounts, share_in
 from accord.terms import units
 from accord.terms.intent import Metric, Objective, Spread
 from accord.terms.refusal import Refusal

@@ -7,7 +7,7 @@ path through the graph; after it, the stages work at once, so that the slowest o
 
 from collections.abc import Mapping
 
-from accord.plan.question import Kind, Question, amounts, kinds
+from accord.plan.local.question import Kind, Question, amounts, kinds
 from accord.terms.graph import DOOR, Payload, StageGraph
 from accord.terms.intent import Metric, Objective
 from accord.terms.speed import Quantity, StageSpeed

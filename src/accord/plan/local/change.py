@@ -6,7 +6,7 @@ In: a `Question` and a change. Out: a `Question`. Invariant: nothing else differ
 from collections.abc import Callable
 from dataclasses import replace
 
-from accord.plan.question import Question
+from accord.plan.local.question import Question
 from accord.terms.intent import Intent, Objective, Spread
 
 Change = Callable[[Question], Question]

@@ -6,10 +6,10 @@ Invariant: what it accepts, it accepts with more cores, more memory, a lower rat
 
 import math
 
-from accord.plan.choose import Choice, active_max, arena_bytes, best
-from accord.plan.predict import predicted
-from accord.plan.question import Question, explicit
-from accord.plan.refuse import refusal
+from accord.plan.local.choose import Choice, active_max, arena_bytes, best
+from accord.plan.local.predict import predicted
+from accord.plan.local.question import Question, explicit
+from accord.plan.local.refuse import refusal
 from accord.terms.graph import Stage
 from accord.terms.intent import Metric, Objective
 from accord.terms.plan import AdmissionLimits, Plan, StagePlan

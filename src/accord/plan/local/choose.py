@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from accord.plan.predict import busy_s, predicted, token_s
-from accord.plan.question import Question, mean_amounts
+from accord.plan.local.predict import busy_s, predicted, token_s
+from accord.plan.local.question import Question, mean_amounts
 from accord.terms.graph import Batching
 from accord.terms.intent import Metric, Objective
 from accord.terms.speed import StageSpeed
