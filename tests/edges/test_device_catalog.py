@@ -9,7 +9,7 @@ from accord.edges import device_catalog
 from accord.edges.fleet_kinds import catalog_kind
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Tag, Vendor
-from accord.terms.tensors import Dtype
+from accord.terms.tensors import Math
 
 NAMES = device_catalog.names()
 GIB = 1 << 30
@@ -51,12 +51,12 @@ def test_figures_agree_with_those_of_nvidias_planner(name, system):
     path = importlib.resources.files("aiconfigurator_core") / "systems" / f"{system}.yaml"
     told = yaml.safe_load(path.read_text())
     kind = catalog_kind(name)
-    rates = {rate.dtype: rate.flops_per_s.value for rate in kind.rates}
+    rates = {rate.math: rate.flops_per_s.value for rate in kind.rates}
     assert kind.bandwidth_bytes_per_s.value == pytest.approx(told["gpu"]["mem_bw"], rel=0.05)
     assert kind.memory_bytes.value == pytest.approx(told["gpu"]["mem_capacity"], rel=0.07)
-    assert rates[Dtype.BF16] == pytest.approx(told["gpu"]["bfloat16_tc_flops"], rel=0.02)
-    if Dtype.FP8 in rates:
-        assert rates[Dtype.FP8] == pytest.approx(told["gpu"]["fp8_tc_flops"], rel=0.02)
+    assert rates[Math.BF16] == pytest.approx(told["gpu"]["bfloat16_tc_flops"], rel=0.02)
+    if Math.FP8 in rates:
+        assert rates[Math.FP8] == pytest.approx(told["gpu"]["fp8_tc_flops"], rel=0.02)
     if kind.link_bytes_per_s and name != "a30":  # the planner counts the A30 without its bridge
         assert kind.link_bytes_per_s.value == told["node"]["intra_node_bw"]
 

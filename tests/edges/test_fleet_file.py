@@ -27,7 +27,7 @@ from accord.terms.fleet import (
     Template,
     Vendor,
 )  # fmt: skip
-from accord.terms.tensors import Dtype
+from accord.terms.tensors import Math
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "fleets").glob("*.yaml"))
 GIB = 1 << 30
@@ -120,14 +120,14 @@ nodes: [{name: n1, cpus: 1, memory: 1GiB, devices: [mine]}]
     assert mine == DeviceKind(
         name="mine", vendor=Vendor.OTHER, memory_bytes=_mine(64 * GIB),
         bandwidth_bytes_per_s=Figure(value=1.6e12, tag=Tag.MEASURED, source="babelstream"),
-        rates=(Rate(dtype=Dtype.BF16, flops_per_s=_mine(3e14)), Rate(dtype=Dtype.FP8, flops_per_s=_mine(6e14))),
+        rates=(Rate(math=Math.BF16, flops_per_s=_mine(3e14)), Rate(math=Math.FP8, flops_per_s=_mine(6e14))),
         link_bytes_per_s=_mine(1e11), link_latency_s=_mine(2e-6), codecs=(Codec(name="jpeg", units=4),),
         templates=(Template(name="half", memory_bytes=32 * GIB, share=0.5, count_max=2,
                             codecs=(Codec(name="jpeg", units=2),)),),
         soft_share=False, quirks=("topk-fp16",),
     )  # fmt: skip
     assert less.price_usd_per_hour is None
-    assert [rate.dtype for rate in less.rates] == [Dtype.F32, Dtype.F16, Dtype.BF16]
+    assert [rate.math for rate in less.rates] == [Math.F32, Math.F16, Math.BF16]
 
 
 def _mine(value: float) -> Figure:
@@ -257,13 +257,13 @@ def _kinds(draw: st.DrawFn, name: str) -> DeviceKind:
         Template, name=st.sampled_from(("1g.5gb", "1g.5gb+me", "vir01")), memory_bytes=st.integers(0, 1 << 40),
         share=_SHARES, count_max=st.integers(0, 9), codecs=_CODECS,
     )  # fmt: skip
-    rates = {dtype: draw(_FIGURES) for dtype in Dtype if draw(st.booleans())}
+    rates = {math: draw(_FIGURES) for math in Math if draw(st.booleans())}
     return DeviceKind(
         name=name,
         vendor=draw(st.sampled_from(Vendor)),
         memory_bytes=draw(maybe),
         bandwidth_bytes_per_s=draw(maybe),
-        rates=tuple(Rate(dtype=dtype, flops_per_s=figure) for dtype, figure in rates.items()),
+        rates=tuple(Rate(math=math, flops_per_s=figure) for math, figure in rates.items()),
         link_bytes_per_s=draw(maybe),
         link_latency_s=draw(st.sampled_from((None, Figure(value=2e-6, tag=Tag.MEASURED, source="x")))),
         price_usd_per_hour=draw(maybe),

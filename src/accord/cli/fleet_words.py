@@ -11,7 +11,7 @@ from accord.cli.fleet_shape import Bunch, Rack, Use, owners, racks, shapes, tota
 from accord.cli.table import Rows, plural, size, table_lines
 from accord.terms import units
 from accord.terms.fleet import Device, DeviceKind, Figure, Fleet, Nic, Node, Tag, Taken
-from accord.terms.tensors import Dtype
+from accord.terms.tensors import Math
 
 FREE, PART, FULL = "□", "◧", "■"
 _DEVICES_SHOWN = 16
@@ -112,8 +112,8 @@ def catalog_lines(kinds: Sequence[DeviceKind], *, width: int) -> Iterator[str]:
 
 
 def _figures(kind: DeviceKind) -> tuple[str, ...]:
-    rates = {rate.dtype: rate.flops_per_s for rate in kind.rates}
-    rate = rates.get(Dtype.BF16) or rates.get(Dtype.F16)
+    rates = {rate.math: rate.flops_per_s for rate in kind.rates}
+    rate = rates.get(Math.BF16) or rates.get(Math.F16)
     memory, price = kind.memory_bytes, kind.price_usd_per_hour
     return (
         kind.name,

@@ -258,8 +258,8 @@ def _kind(kind: DeviceKind) -> Plain:
     ):
         if figure != before:
             written[key] = _figure(figure, say)
-    rates = {rate.dtype.value: rate.flops_per_s for rate in kind.rates}
-    before_rates = {rate.dtype.value: rate.flops_per_s for rate in base.rates}
+    rates = {rate.math.value: rate.flops_per_s for rate in kind.rates}
+    before_rates = {rate.math.value: rate.flops_per_s for rate in base.rates}
     changed = [name for name in (*before_rates, *rates) if rates.get(name) != before_rates.get(name)]
     if changed:
         written["rates"] = {name: _figure(rates.get(name), units.format_flops_per_s) for name in changed}

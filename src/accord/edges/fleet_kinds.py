@@ -17,7 +17,7 @@ from accord.edges.yaml_tree import Items, Leaf, Table, Tree
 from accord.terms import units
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Codec, DeviceKind, Figure, Rate, Tag, Template, Vendor
-from accord.terms.tensors import Dtype
+from accord.terms.tensors import Math
 
 E = TypeVar("E", bound=StrEnum)
 KINDS_MAX = 1000
@@ -133,16 +133,16 @@ def _figure(tree: Tree, field: str, *, parse: UnitParser[float], by: Figure) -> 
 
 def _rates(tree: Tree, field: str, *, base: DeviceKind, by: Figure) -> tuple[Rate, ...]:
     fields = Fields(tree, field=field)
-    rates = {rate.dtype: rate for rate in base.rates}
-    for dtype in Dtype:
-        below = fields.take(dtype.value)
+    rates = {rate.math: rate for rate in base.rates}
+    for math in Math:
+        below = fields.take(math.value)
         if below is not None:
-            figure = _figure(below, fields.name(dtype.value), parse=units.parse_flops_per_s, by=by)
-            rates.pop(dtype, None)
+            figure = _figure(below, fields.name(math.value), parse=units.parse_flops_per_s, by=by)
+            rates.pop(math, None)
             if figure is not None:
-                rates[dtype] = Rate(dtype=dtype, flops_per_s=figure)
+                rates[math] = Rate(math=math, flops_per_s=figure)
     fields.end()
-    return tuple(rates[dtype] for dtype in Dtype if dtype in rates)
+    return tuple(rates[math] for math in Math if math in rates)
 
 
 def codecs_of(tree: Tree, field: str) -> tuple[Codec, ...]:

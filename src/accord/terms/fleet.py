@@ -7,7 +7,7 @@ which they stand; what is not known is None, never a guess.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from accord.terms.tensors import Dtype
+from accord.terms.tensors import Math
 
 
 class Vendor(StrEnum):
@@ -66,9 +66,9 @@ class Template:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Peak FLOP/s in one dtype, dense."""
+    """Peak FLOP/s of dense matrix multiplies in one number format (operations, for integers)."""
 
-    dtype: Dtype
+    math: Math
     flops_per_s: Figure
 
 

@@ -21,6 +21,17 @@ class Dtype(StrEnum):
 DTYPE_BYTES: Mapping[Dtype, int] = {Dtype.F32: 4, Dtype.F16: 2, Dtype.BF16: 2, Dtype.FP8: 1}
 
 
+class Math(StrEnum):
+    """Number formats that devices multiply in."""
+
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    FP8 = "fp8"
+    INT8 = "int8"
+    FP4 = "fp4"
+
+
 class Quantization(StrEnum):
     """How matrices that allow it are stored."""
 
