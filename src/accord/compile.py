@@ -35,6 +35,10 @@ def out_of_reach(intent: Intent, model: Model, machine: Machine) -> Refusal | No
         causes = ("the planner of one machine counts with a mean rate",)
         fix = "write workload.rate_rps"
         return _refused("workload.trace", intent.workload.trace, "a rate", causes=causes, fix=fix)
+    if intent.agents is not None:
+        causes = ("the planner of one machine doesn't count agent stages",)
+        count = f"{intent.agents.concurrent} sessions"
+        return _refused("agents", count, "none", causes=causes, fix="remove it: the model's own stages run without it")
     taken = {edge.payload for edge in model.graph.edges if edge.source == DOOR}
     given = {edge.payload for edge in model.graph.edges if edge.target == DOOR}
     for table, kinds, shares, has in (
@@ -42,7 +46,7 @@ def out_of_reach(intent: Intent, model: Model, machine: Machine) -> Refusal | No
         ("outputs", _OUTPUTS, intent.workload.outputs, given),
     ):
         for kind, share in shares:
-            if share > 0 and kinds[kind] not in has:
+            if share > 0 and kinds.get(kind) not in has:
                 causes = (f"{model.graph.model} has no stage for {kind} {table}",)
                 field = f"workload.{table}.{kind}"
                 return _refused(field, f"{share:g}", "0", causes=causes, fix="set it to 0, or choose another model")

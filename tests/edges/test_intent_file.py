@@ -12,7 +12,22 @@ from hypothesis import strategies as st
 from accord.edges.intent_file import intent_from_mapping, intent_from_text, load_intent
 from accord.edges.yaml_tree import Limits, read_text
 from accord.terms.errors import AccordError, BadInput, BrokenEdge
-from accord.terms.intent import Budget, Metric, Objective, Serving, Spread
+from accord.terms.intent import (
+    Agents,
+    Allow,
+    Budget,
+    Metric,
+    Objective,
+    PictureSize,
+    Preprocess,
+    Sandbox,
+    Serving,
+    Spread,
+    Video,
+    Wakes,
+    Workload,
+)
+from accord.terms.tensors import Dtype, Quantization
 
 HEAD = "accord: 1\nname: a\nmodel: m\n"
 FULL = """
@@ -101,7 +116,34 @@ def test_a_mapping_is_read_like_text():
         ("serving: {port: '80'}", "serving.port", "number"),
         ("serving: {deterministic: 1}", "serving.deterministic", "true or false"),
         ("serving: {api_key: $NOT_SET}", "serving.api_key", "export NOT_SET"),
-        ("agents: {concurrent: 200}", "agents", "not supported yet (line 4)"),
+        ("workload: {inputs: {text: 0, audio: 0}}", "workload.inputs", "nothing is asked (line 4)"),
+        ("workload: {outputs: {smell: 1}}", "workload.outputs.smell", "known here: text, audio, image"),
+        ("workload: {rate_rps: 12/s}", "workload.rate_rps", "plain number"),
+        ("workload: {input_audio: {p50: 4, p99: 20}}", "workload.input_audio.p50", "figure with a unit"),
+        ("workload: {input_audio: 0s}", "workload.input_audio.p50", "lasts no time"),
+        ("workload: {input_image: 448}", "workload.input_image", "such as 448x448"),
+        ("workload: {input_image: 0x448}", "workload.input_image", "such as 448x448"),
+        ("workload: {output_image: {width: 3}}", "workload.output_image", "a mapping of 1"),
+        ("workload: {input_tokens: 0}", "workload.input_tokens.p50", "less than one (line 4)"),
+        ("budget: {per_hour: $0}", "budget.per_hour", "nothing is free (line 4)"),
+        ("budget: {per_hour: 3 EUR}", "budget.per_hour", "US dollars"),
+        ("budget: {per_hour: $-3}", "budget.per_hour", "negative"),
+        ("allow: {quantization: [fp8, int3]}", "allow.quantization", "did you mean int"),
+        ("allow: {cache: int8}", "allow.cache", "known here: f32, f16, bf16, fp8"),
+        ("allow: {cashe: fp8}", "allow.cashe", "did you mean cache?"),
+        ("agents: {}", "agents.concurrent", "required"),
+        ("agents: {concurrent: 0}", "agents.concurrent", "none (line 4)"),
+        ("agents: {concurent: 200}", "agents.concurent", "did you mean concurrent?"),
+        ("agents: {concurrent: 1, sandbox: {language: cobol}}", "agents.sandbox.language", "javascript"),
+        (
+            "agents: {concurrent: 1, sandbox: {language: javascript, cpu: 1, wall: 3s}}",
+            "agents.sandbox.memory",
+            "required",
+        ),
+        ("agents: {concurrent: 1, preprocess: {audio: 16}}", "agents.preprocess.audio", "16kHz"),
+        ("agents: {concurrent: 1, preprocess: {video: some}}", "agents.preprocess.video", "keyframes, all"),
+        ("agents: {concurrent: 1, wakes: {every: 0s, tokens_max: 1}}", "agents.wakes.every", "no time"),
+        ("agents: {concurrent: 1, state: {retention: 7}}", "agents.state.retention", "figure with a unit"),
         ("fleet: !!python/object/apply:os.system [true]", "fleet", "not a text"),
         ("fleet: !thing x", "fleet", "tag"),
         ("? [a, b]\n: c", "intent", "not a field name"),
@@ -116,6 +158,90 @@ def test_what_is_wrong_is_named(tail, field, says):
         intent_from_text(HEAD + tail, environ={})
     assert caught.value.field == field
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("objectives", "outputs", "field", "says"),
+    [
+        # What holds for 99 of 100 holds for the median: the laxer bound of the median says nothing.
+        ("ttft_p50: 300ms, ttft_p99: 200ms", "", "ttft_p50", "contradicts objectives.ttft_p99 = 200ms"),
+        # A first token is a part of the answer.
+        ("ttft_p99: 150ms, latency_p99: 100ms", "", "ttft_p99", "contradicts objectives.latency_p99 = 100ms"),
+        ("first_audio_p50: 600ms, latency_p99: 100ms", "", "first_audio_p50", "lower it to 100ms or less"),
+        ("first_audio_p99: 600ms", "text: 1", "first_audio_p99", "no answer has audio"),
+        ("rtf_p50: 0.5", "text: 1, audio: 0", "rtf_p50", "a share of audio"),
+        ("ttft_p50: 1s", "image: 1", "ttft_p50", "no answer has text"),
+    ],
+)
+def test_contradictions_are_named(objectives, outputs, field, says):
+    text = f"{HEAD}objectives: {{{objectives}}}\nworkload: {{outputs: {{{outputs}}}}}"
+    with pytest.raises(BadInput) as caught:
+        intent_from_text(text)
+    assert caught.value.field == f"objectives.{field}"
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "objectives",
+    [
+        "ttft_p50: 100ms, ttft_p99: 200ms",
+        "ttft_p50: 100ms, ttft_p99: 100ms",
+        "ttft_p99: 150ms, latency_p50: 100ms",  # half of the answers may be short
+        "ttft_p99: 150ms, tpot_p99: 200ms",
+        "latency_p99: 4s",
+    ],
+)
+def test_what_only_looks_like_a_contradiction_is_read(objectives):
+    assert intent_from_text(f"{HEAD}objectives: {{{objectives}}}").objectives
+
+
+def test_sizes_formats_and_agents_are_read():
+    intent = intent_from_text(
+        HEAD
+        + """
+workload:
+  inputs: {video: 10%, image: 0.5}
+  outputs: {image: 1, actions: 0.5}
+  input_tokens: 900
+  input_audio: {p50: 4s, p99: 1m}
+  input_image: 1280 x 720
+  input_video: 10s
+  output_image: 1024x1024
+allow: {quantization: [none, fp8-block], cache: fp8}
+agents:
+  concurrent: 200
+  sandbox: {language: javascript, memory: 64MiB, cpu: 0.2, wall: 30s, network: none}
+  state: {retention: 7d}
+  preprocess: {image: 448x448, audio: 16kHz, video: keyframes}
+  wakes: {every: 10m, tokens_max: 20000}
+"""
+    )
+    assert intent.workload == Workload(
+        inputs=(("image", 0.5), ("video", 0.1)),
+        outputs=(("image", 1.0), ("actions", 0.5)),
+        input_tokens=Spread(p50=900, p99=900),
+        input_audio_s=Spread(p50=4, p99=60),
+        input_image=PictureSize(width=1280, height=720),
+        input_video_s=Spread(p50=10, p99=10),
+        output_image=PictureSize(width=1024, height=1024),
+    )
+    assert intent.allow == Allow(quantizations=(Quantization.NONE, Quantization.FP8_BLOCK), cache_dtypes=(Dtype.FP8,))
+    assert intent.agents == Agents(
+        concurrent=200,
+        sandbox=Sandbox(language="javascript", memory_bytes=64 << 20, cpus=0.2, wall_s=30),
+        state_retention_s=7 * 24 * 3600,
+        preprocess=Preprocess(image=PictureSize(width=448, height=448), audio_hz=16000, video=Video.KEYFRAMES),
+        wakes=Wakes(every_s=600, tokens_max=20000),
+    )
+
+
+@pytest.mark.parametrize(
+    "where", ["fleet: {}", "name: {}", "workload: {{trace: {}}}", "model: {}", "allow: {{cache: {}}}"]
+)
+def test_a_megabyte_in_a_field_is_refused_in_few_words(where):
+    with pytest.raises(BadInput) as caught:
+        intent_from_text("accord: 1\n" + where.format("x" * (1 << 20)))
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(

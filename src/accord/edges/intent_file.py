@@ -5,33 +5,28 @@ Invariant: every field of the document is understood or refused; nothing is gues
 lists the fields.
 """
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
-from accord.edges.fields import (
-    Fields,
-    at,
-    leaf_bool,
-    leaf_int,
-    leaf_number,
-    leaf_text,
-    leaf_unit,
-    leaf_version,
-    shown,
-    unknown,
-)
-from accord.edges.yaml_tree import Limits, Tree, from_plain, put, read_file, read_text, without_lines
+from accord.edges.fields import Fields, at, leaf_bool, leaf_int, leaf_text, leaf_unit, leaf_version, shown
+from accord.edges.intent_agents import agents_of
+from accord.edges.intent_objectives import NONE as NO_OBJECTIVES
+from accord.edges.intent_objectives import check_objectives, objectives_of
+from accord.edges.intent_workload import workload_of
+from accord.edges.yaml_tree import Items, Limits, Tree, from_plain, put, read_file, read_text, without_lines
 from accord.terms import units
 from accord.terms.errors import BadInput
-from accord.terms.intent import Budget, Intent, Metric, Objective, Serving, Spread, Workload
+from accord.terms.intent import Allow, Budget, Intent, Serving, Workload
+from accord.terms.tensors import Dtype, Quantization
 
+E = TypeVar("E", bound=StrEnum)
 _LIMITS = Limits()
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_OBJECTIVE = re.compile(r"([a-z_]+)_(p[0-9.]+)")
-_INPUTS = ("text", "audio", "image")
-_OUTPUTS = ("text", "audio")
 _NO_OVERRIDES: tuple[str, ...] = ()
 
 
@@ -66,23 +61,21 @@ def parse_intent(
         tree = _overridden(tree, override)
     fields = Fields(tree, field="")
     fields.must("accord", leaf_version)
-    no_objectives: tuple[float, tuple[Objective, ...]] = (0.99, ())
-    attainment, objectives = fields.read("objectives", _objectives, no_objectives)
+    attainment, objectives = fields.read("objectives", objectives_of, NO_OBJECTIVES)
     intent = Intent(
         name=fields.must("name", _name),
         model=fields.must("model", leaf_text),
-        workload=fields.read("workload", _workload, Workload()),
+        workload=fields.read("workload", workload_of, Workload()),
         objectives=objectives,
         attainment=attainment,
         budget=fields.read("budget", _budget, Budget()),
         fleet=fields.read("fleet", leaf_text, "local"),
         serving=fields.read("serving", _serving_of(os.environ if environ is None else environ), Serving()),
+        allow=fields.read("allow", _allow, Allow()),
+        agents=fields.read("agents", agents_of, None),
     )
-    agents = fields.take("agents")
-    if agents is not None:
-        fix = "remove it; the stages of the model itself are planned and run without it"
-        raise BadInput(field="agents", value=shown(agents), problem=f"not supported yet{at(agents)}", fix=fix)
     fields.end()
+    check_objectives(intent.objectives, intent.workload)
     return intent
 
 
@@ -90,8 +83,8 @@ def _overridden(tree: Tree, override: str) -> Tree:
     path, equals, text = override.partition("=")
     keys = path.strip().split(".", 1)
     # Percentiles have dots of their own (ttft_p99.9), and no table lies deeper than these two levels
-    # save the shares and spreads of the workload.
-    if keys[0] == "workload" and len(keys) == 2:
+    # save those of the workload and of agents.
+    if keys[0] in ("workload", "agents") and len(keys) == 2:
         keys = [keys[0], *keys[1].split(".")]
     if not equals or not all(keys) or not text.strip():
         fix = "write FIELD=VALUE, such as --set objectives.ttft_p99=215ms"
@@ -108,81 +101,6 @@ def _name(tree: Tree, field: str) -> str:
     return text
 
 
-def _workload(tree: Tree, field: str) -> Workload:
-    fields = Fields(tree, field=field)
-    workload = Workload(
-        rate_rps=fields.read("rate_rps", _rate, None),
-        trace=fields.read("trace", leaf_text, None),
-        input_tokens=fields.read("input_tokens", _spread, None),
-        output_tokens=fields.read("output_tokens", _spread, None),
-        inputs=fields.read("inputs", _shares_of(_INPUTS), ()),
-        outputs=fields.read("outputs", _shares_of(_OUTPUTS), ()),
-    )
-    fields.end()
-    if workload.rate_rps is not None and workload.trace is not None:
-        fix = "keep one of workload.rate_rps and workload.trace"
-        raise BadInput(field=field, value="rate_rps and trace", problem="two rates", fix=fix)
-    return workload
-
-
-def _rate(tree: Tree, field: str) -> float | None:
-    rate = leaf_number(tree, field)
-    if rate == 0:
-        fix = "write a rate above 0, or leave it out if you don't know it"
-        raise BadInput(field=field, value=rate, problem=f"no requests{at(tree)}", fix=fix)
-    return rate
-
-
-def _spread(tree: Tree, field: str) -> Spread | None:
-    fields = Fields(tree, field=field)
-    spread = Spread(p50=fields.must("p50", leaf_number), p99=fields.must("p99", leaf_number))
-    fields.end()
-    if spread.p50 < 1 or spread.p99 < spread.p50:
-        fix = "write 1 <= p50 <= p99"
-        raise BadInput(field=field, value=f"p50 {spread.p50:g}, p99 {spread.p99:g}", problem="not a spread", fix=fix)
-    return spread
-
-
-def _shares_of(kinds: tuple[str, ...]) -> Callable[[Tree, str], tuple[tuple[str, float], ...]]:
-    def parse(tree: Tree, field: str) -> tuple[tuple[str, float], ...]:
-        fields = Fields(tree, field=field)
-        shares = tuple((kind, fields.read(kind, _share, None)) for kind in kinds)
-        fields.end()
-        return tuple((kind, share) for kind, share in shares if share is not None)
-
-    return parse
-
-
-def _share(tree: Tree, field: str) -> float | None:
-    return leaf_unit(units.parse_share, tree, field)
-
-
-def _objectives(tree: Tree, field: str) -> tuple[float, tuple[Objective, ...]]:
-    fields = Fields(tree, field=field)
-    attainment = fields.read("attainment", _share, None)
-    objectives: dict[tuple[Metric, float], Objective] = {}
-    for key, value in fields.rest():
-        objective = _objective(key, value, field=fields.name(key))
-        if (objective.metric, objective.percentile) in objectives:
-            problem = f"the same objective is written twice{at(value)}"
-            raise BadInput(field=fields.name(key), value=shown(value), problem=problem, fix="keep one of them")
-        objectives[objective.metric, objective.percentile] = objective
-    return 0.99 if attainment is None else attainment, tuple(objectives.values())
-
-
-def _objective(key: str, tree: Tree, *, field: str) -> Objective:
-    match = _OBJECTIVE.fullmatch(key)
-    known = [f"{metric}_{match.group(2) if match else percent}" for metric in Metric for percent in ("p50", "p99")]
-    if match is None or match.group(1) not in list(Metric):
-        raise unknown(field, key, [*known, "attainment"], tree=tree)
-    metric = Metric(match.group(1))
-    percentile = units.parse_percentile(match.group(2), field=field)
-    bound = leaf_number(tree, field) if metric is Metric.RTF else leaf_unit(units.parse_duration_s, tree, field)
-    if bound == 0:
-        raise BadInput(field=field, value=shown(tree), problem=f"nothing takes no time{at(tree)}", fix="raise it")
-    return Objective(metric=metric, percentile=percentile, bound=bound)
-
-
 def _budget(tree: Tree, field: str) -> Budget:
     fields = Fields(tree, field=field)
     budget = Budget(
@@ -193,8 +111,39 @@ def _budget(tree: Tree, field: str) -> Budget:
     return budget
 
 
+def _allow(tree: Tree, field: str) -> Allow:
+    fields = Fields(tree, field=field)
+    allow = Allow(
+        quantizations=fields.read("quantization", _some_of(Quantization), ()),
+        cache_dtypes=fields.read("cache", _some_of(Dtype), ()),
+    )
+    fields.end()
+    return allow
+
+
+def _some_of(kind: type[E]) -> Callable[[Tree, str], tuple[E, ...]]:
+    """One member of an enumeration, or a list of some."""
+
+    def parse(tree: Tree, field: str) -> tuple[E, ...]:
+        items = tree.items if isinstance(tree, Items) else (tree,)
+        known = {str(member): member for member in kind}
+        for item in items:
+            name = leaf_text(item, field)
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+                fix = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+                raise BadInput(field=field, value=name, problem=f"no such format{at(item)}", fix=fix)
+        return tuple(dict.fromkeys(known[leaf_text(item, field)] for item in items))
+
+    return parse
+
+
 def _usd(tree: Tree, field: str) -> float | None:
-    return leaf_unit(units.parse_usd, tree, field)
+    amount_usd = leaf_unit(units.parse_usd, tree, field)
+    if amount_usd == 0:
+        fix = "raise it, or leave it out if money is no bound"
+        raise BadInput(field=field, value=shown(tree), problem=f"nothing is free{at(tree)}", fix=fix)
+    return amount_usd
 
 
 def _serving_of(environ: Mapping[str, str]) -> Callable[[Tree, str], Serving]:
