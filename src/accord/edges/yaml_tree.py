@@ -70,8 +70,7 @@ def read_file(path: Path, *, what: str, limits: Limits) -> Tree:
     except OSError as error:
         raise BrokenEdge(f"{what}: {path}: {error.strerror}; make it readable") from error
     if len(data) > limits.text_bytes_max:
-        problem = f"larger than {limits.text_bytes_max} bytes"
-        raise BadInput(field=what, value=str(path), problem=problem, fix="write a shorter document")
+        raise _too_long(what, str(path), limits)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -82,6 +81,8 @@ def read_file(path: Path, *, what: str, limits: Limits) -> Tree:
 
 def read_text(text: str, *, what: str, limits: Limits) -> Tree:
     """The tree of a YAML document. BadInput names the line."""
+    if len(text) > limits.text_bytes_max:
+        raise _too_long(what, f"a text of {len(text):,} characters", limits)
     try:
         _bound_depth(text, what=what, limits=limits)
         node = yaml.compose(text, Loader=_LOADER)
@@ -188,6 +189,11 @@ def _bound_depth(text: str, *, what: str, limits: Limits) -> None:
         if depth > _DEPTH_MAX or nodes > 2 * limits.nodes_max:
             line = event.start_mark.line + 1 if event.start_mark else 0
             raise _too_much(what, line)
+
+
+def _too_long(what: str, value: str, limits: Limits) -> BadInput:
+    problem = f"larger than {limits.text_bytes_max} bytes"
+    return BadInput(field=what, value=value, problem=problem, fix="write a shorter document")
 
 
 def _too_much(what: str, line: int) -> BadInput:
