@@ -45,5 +45,5 @@ clean: ## remove what was built or written here: .venv, out, caches (fetched wei
 .venv/runtime.stamp: pyproject.toml tools/setup
 	@tools/setup runtime
 
-.venv/dev.stamp: pyproject.toml tools/setup tools/peers.txt
+.venv/dev.stamp: pyproject.toml tools/setup $(wildcard tools/peers*.txt)
 	@tools/setup dev
