@@ -23,6 +23,7 @@ FALLBACKS: Mapping[Math, tuple[Math, ...]] = {
     Math.F16: (Math.F16, Math.BF16, Math.F32),
     Math.F32: (Math.F32,),
 }
+NARROW = frozenset((Math.FP8, Math.INT8, Math.FP4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class Tuning:
     """Parts of the peak that an engine reaches, and what each step costs besides; see estimate/tuning.yaml.
 
     Efficiencies are 0 to 1. `sharpness` is the p of the norm that joins compute and memory time of one class (large:
-    the longer one alone). `step_s` is paid once a step, `layer_s` once a layer, `launch_s` once a kernel.
+    the longer one alone). `step_s` is paid once a step, `layer_s` once a layer, `launch_s` once a kernel,
+    `quantize_s` besides by each matrix multiply in fewer than 16 bits: its activations are brought there first.
     `collective_s` is paid by each all-reduce, times log2 of its ranks. `imbalance` is how much longer the fullest of
     expert-parallel ranks takes. `uncertainty` is relative.
     """
@@ -46,6 +48,7 @@ class Tuning:
     step_s: float = 1.0e-3
     layer_s: float = 20e-6
     launch_s: float = 0.0
+    quantize_s: float = 0.0
     collective_s: float = 8e-6
     imbalance: float = 0.3
     uncertainty: float = 0.4
@@ -75,10 +78,14 @@ class Performance:
 
     def rate(self, wanted: Math) -> float:
         """Peak FLOP/s for weights of this format, by the first fallback that the device has."""
+        return self.rates[self.multiplies_in(wanted)]
+
+    def multiplies_in(self, wanted: Math) -> Math:
+        """The format that weights of this one are multiplied in here."""
         for choice in FALLBACKS[wanted]:
             if choice in self.rates:
-                return self.rates[choice]
-        return max(self.rates.values())
+                return choice
+        return max(self.rates, key=lambda choice: self.rates[choice])
 
 
 NETWORK_BYTES_PER_S = 25e9  # 200 Gbit/s a device, where the fleet doesn't say

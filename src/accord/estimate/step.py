@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from accord.estimate import keys
 from accord.estimate.form import Attending, Dense, Form, Routed
-from accord.estimate.performance import Performance
+from accord.estimate.performance import NARROW, Performance
 from accord.terms.tensors import Math
 from accord.terms.work import OperatorClass, Per, Phase
 
@@ -78,8 +78,16 @@ def step_times(form: Form, performance: Performance, step: Step) -> Times:
         attention=attention,
         scan=_scan_s(form, performance, sides),
         collectives=collectives + hops * _hop_s(form, performance, sides),
-        overhead=np.asarray(busy * (tuning.step_s + form.layers * tuning.layer_s + form.launches * tuning.launch_s)),
+        overhead=np.asarray(busy * _overhead_s(form, performance)),
     )
+
+
+def _overhead_s(form: Form, performance: Performance) -> float:
+    """What a step costs besides its work."""
+    tuning = performance.tuning
+    narrow = sum(row.launches for row in form.dense if performance.multiplies_in(row.math) in NARROW)
+    launches = form.launches * tuning.launch_s + narrow * tuning.quantize_s
+    return tuning.step_s + form.layers * tuning.layer_s + launches
 
 
 def all_reduce_s(form: Form, performance: Performance, sent_bytes: Array, count: int) -> Array:
