@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 
 from accord.cli.fleet_shape import Bunch, Rack, Use, owners, racks, things_of, uses
 from accord.cli.fleet_words import head, runs
+from accord.cli.svg import COLOURS, box, file, text, wide
 from accord.cli.table import plural, size
 from accord.edges.fleet_inside import Spot
 from accord.terms import units
@@ -20,16 +21,6 @@ _PAGE = 1280
 _MARGIN = 28
 _TILE, _GAP, _PORT, _PAD = 34, 6, 18, 8
 _LABEL = 15
-# Okabe and Ito's colours: told apart by people with any kind of colour vision.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a6ff0", "#8a8a8a")
-_STYLE = """
-:root { --page:#ffffff; --ink:#1c2430; --soft:#66717f; --line:#d4dae2; --rack:#f5f7fa; --card:#ffffff;
-  --numa:#f2f5f9; --place:#ffffff; --port:#e7ecf3; --rdma:#dcecff }
-@media (prefers-color-scheme: dark) { :root { --page:#0f141a; --ink:#e6ebf1; --soft:#93a0af; --line:#2c3641;
-  --rack:#151c24; --card:#1a222c; --numa:#202a35; --place:#1a222c; --port:#2a3542; --rdma:#1d3a57 } }
-text { font-family: ui-sans-serif, system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: var(--ink) }
-.soft { fill: var(--soft) } .strong { font-weight: 600 } .on { fill: #ffffff }
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +39,8 @@ def fleet_svg(fleet: Fleet) -> str:
     """The whole fleet: spines, racks, and each kind of node once with what is taken of it."""
     colours = _colours(fleet)
     y: float = _MARGIN + 78
-    parts = [_text(_MARGIN, _MARGIN + 18, "Fleet", size=22, kind="strong")]
-    parts.append(_text(_MARGIN, _MARGIN + 40, head(fleet), size=13, kind="soft"))
+    parts = [text(_MARGIN, _MARGIN + 18, "Fleet", size=22, kind="strong")]
+    parts.append(text(_MARGIN, _MARGIN + 40, head(fleet), size=13, kind="soft"))
     parts.append(_legend(colours).at(_MARGIN, _MARGIN + 52))
     groups = [
         (spine, _flow([_rack(fleet, rack, colours) for rack in group], room=_PAGE - 2 * _MARGIN))
@@ -61,7 +52,7 @@ def fleet_svg(fleet: Fleet) -> str:
         parts.append(band.at(_MARGIN, y))
         y += band.height + 18
     width = max(620, wide + 2 * _MARGIN)
-    return _file(width, y + _MARGIN - 18, parts, title=head(fleet))
+    return file(width, y + _MARGIN - 18, parts, title=head(fleet))
 
 
 def node_svg(fleet: Fleet, node: Node) -> str:
@@ -69,25 +60,25 @@ def node_svg(fleet: Fleet, node: Node) -> str:
     colours = _colours(fleet)
     use = uses(fleet)[node.name]
     card = _card(fleet, Bunch(names=(node.name,), node=node, use=use), colours)
-    parts = [_text(_MARGIN, _MARGIN + 18, node.name, size=22, kind="strong")]
+    parts = [text(_MARGIN, _MARGIN + 18, node.name, size=22, kind="strong")]
     where = " · ".join(name for name in (node.leaf, node.spine) if name) or "no switch known"
-    parts.append(_text(_MARGIN, _MARGIN + 40, where, size=13, kind="soft"))
+    parts.append(text(_MARGIN, _MARGIN + 40, where, size=13, kind="soft"))
     parts.append(_legend(colours).at(_MARGIN, _MARGIN + 52))
     y = _MARGIN + 78
     parts.append(card.at(_MARGIN, y))
     y += round(card.height) + 24
     for one in owners(fleet, node.name):
         what = "the node" if one.device is None else f"{one.share:.0%} of device {one.device}, {size(one.memory_bytes)}"
-        parts.append(_text(_MARGIN, y, f"{one.owner}: {what}", size=12, kind="soft"))
+        parts.append(text(_MARGIN, y, f"{one.owner}: {what}", size=12, kind="soft"))
         y += 18
-    return _file(max(card.width + 2 * _MARGIN, 560), y + _MARGIN - 8, parts, title=node.name)
+    return file(max(card.width + 2 * _MARGIN, 560), y + _MARGIN - 8, parts, title=node.name)
 
 
 def _band(spine: str | None, flow: _Drawn, *, width: float) -> _Drawn:
     """A spine switch over its racks."""
     if spine is None:
         return flow
-    bar = _box(0, 0, width, 26, fill="--ink", radius=6, line=False)
+    bar = box(0, 0, width, 26, fill="--ink", radius=6, line=False)
     label = f'<text x="12" y="17.5" font-size="13" style="fill:var(--page);font-weight:600">{escape(spine)}</text>'
     return _Drawn(width=width, height=38 + flow.height, parts=(bar, label, flow.at(0, 38)))
 
@@ -114,15 +105,15 @@ def _rack(fleet: Fleet, rack: Rack, colours: dict[str, str]) -> _Drawn:
     # Below each other or side by side: whichever takes less paper.
     flows = [_flow(cards, room=room, gap=10) for room in (0, 880, _PAGE - 2 * _MARGIN - 24)]
     flow = min(flows, key=lambda drawn: drawn.width * drawn.height)
-    width = max(flow.width, _wide(f"{rack.title}   {words}", 14)) + 2 * 12
+    width = max(flow.width, wide(f"{rack.title}   {words}", 14)) + 2 * 12
     height = flow.height + 48
     many = len(rack.leaves) > 1
-    behind = [_box(4 * k, 4 * k, width, height, fill="--rack", radius=10) for k in (2, 1) if many]
+    behind = [box(4 * k, 4 * k, width, height, fill="--rack", radius=10) for k in (2, 1) if many]
     parts = (
         *behind,
-        _box(0, 0, width, height, fill="--rack", radius=10),
-        _text(14, 22, rack.title, size=13.5, kind="strong"),
-        _text(width - 14, 22, words, size=12, kind="soft", end=True),
+        box(0, 0, width, height, fill="--rack", radius=10),
+        text(14, 22, rack.title, size=13.5, kind="strong"),
+        text(width - 14, 22, words, size=12, kind="soft", end=True),
         flow.at(12, 34),
     )
     extra = 8 if many else 0
@@ -147,13 +138,13 @@ def _card(fleet: Fleet, bunch: Bunch, colours: dict[str, str]) -> _Drawn:
     devices = ", ".join(f"{n} x {kind}" for kind, n in _counts(node)) or "no devices"
     free = f"{cores - bunch.use.cpus:,.6g} of {plural(cores, 'core')} free"
     about = " · ".join([devices, free, memory, *_disks(node)])
-    width = max(x + 2, _wide(about, 11) + 24, _wide(bunch.title + times, 13) + 24)
+    width = max(x + 2, wide(about, 11) + 24, wide(bunch.title + times, 13) + 24)
     height = y + high + rails_height + 12
     frame = [
-        *(_box(3 * k, 3 * k, width, height, fill="--card", radius=8) for k in (2, 1) if times),
-        _box(0, 0, width, height, fill="--card", radius=8),
-        _text(12, 20, bunch.title + times, size=13, kind="strong"),
-        _text(12, 36, about, size=11, kind="soft"),
+        *(box(3 * k, 3 * k, width, height, fill="--card", radius=8) for k in (2, 1) if times),
+        box(0, 0, width, height, fill="--card", radius=8),
+        text(12, 20, bunch.title + times, size=13, kind="strong"),
+        text(12, 36, about, size=11, kind="soft"),
     ]
     extra = 6 if times else 0
     return _Drawn(width=width + extra, height=height + extra, parts=(*frame, *parts, *rails))
@@ -177,7 +168,7 @@ def _numa(node: Node, number: int, use: Use, colours: dict[str, str]) -> tuple[_
     places = [_root(node, Spot(numa=number, root=root), use, colours) for root in roots]
     about = f"{node.numa[number].cpus} cores · {size(node.numa[number].memory_bytes)}"
     content = sum(one.width + 6 for one, _ in places) - 6
-    width = max(content + 16, _wide(f"NUMA {number}  {about}", 10) + 16)
+    width = max(content + 16, wide(f"NUMA {number}  {about}", 10) + 16)
     x, spots, parts = (width - content) / 2, {}, []
     high = max((one.height for one, _ in places), default=0)
     for one, inside in places:
@@ -186,7 +177,7 @@ def _numa(node: Node, number: int, use: Use, colours: dict[str, str]) -> tuple[_
         x += one.width + 6
     height = _LABEL + 6 + high + 8
     frame = (
-        _box(0, 0, width, height, fill="--numa", radius=6, line=False),
+        box(0, 0, width, height, fill="--numa", radius=6, line=False),
         (
             f'<text x="8" y="14" font-size="10"><tspan class="strong">NUMA {number}</tspan>'
             f'<tspan class="soft" dx="6">{about}</tspan></text>'
@@ -208,9 +199,9 @@ def _root(node: Node, spot: Spot, use: Use, colours: dict[str, str]) -> tuple[_D
         parts.append(one.at(x, _LABEL + 3))
         spots.update({device: x + spot for device, spot in inside.items()})
         x += one.width + 6
-    width = max(x, _wide(root or "", 9) + 14)
+    width = max(x, wide(root or "", 9) + 14)
     height = _LABEL + 3 + max(one.height for one, _ in inner) + 6
-    frame = (_box(0, 0, width, height, fill="--place", radius=5), _text(7, 12, root or "", size=9, kind="soft"))
+    frame = (box(0, 0, width, height, fill="--place", radius=5), text(7, 12, root or "", size=9, kind="soft"))
     return _Drawn(width=width, height=height, parts=(*frame, *parts)), spots
 
 
@@ -226,30 +217,30 @@ def _place(node: Node, spot: Spot, use: Use, colours: dict[str, str]) -> tuple[_
     tiles = [number for number, device in enumerate(node.devices) if here(device)]
     of_ports = sum(port.width for port in ports) + 4 * max(0, len(ports) - 1)
     of_tiles = len(tiles) * (_TILE + _GAP) - _GAP if tiles else 0
-    wide = max(of_ports, of_tiles, _wide(bridge or "", 9)) + 2 * pad
+    across = max(of_ports, of_tiles, wide(bridge or "", 9)) + 2 * pad
     parts: list[str] = []
-    x = (wide - of_ports) / 2
+    x = (across - of_ports) / 2
     for port in ports:
         parts.append(port.at(x, top))
         x += port.width + 4
     y = top + _PORT + _GAP
     spots: _Spots = {}
-    x = (wide - of_tiles) / 2
+    x = (across - of_tiles) / 2
     for number in tiles:
         parts.append(_tile(number, use.shares[number], colours[node.devices[number].kind]).at(x, y))
         spots[number] = x + _TILE / 2
         x += _TILE + _GAP
     height = (y + _TILE if tiles else top + _PORT) + pad
     if bridge:
-        parts.insert(0, _box(0, 0, wide, height, fill="--numa", radius=4))
-        parts.insert(1, _text(6, 11.5, bridge, size=9, kind="soft"))
-    return _Drawn(width=wide, height=height, parts=tuple(parts)), spots
+        parts.insert(0, box(0, 0, across, height, fill="--numa", radius=4))
+        parts.insert(1, text(6, 11.5, bridge, size=9, kind="soft"))
+    return _Drawn(width=across, height=height, parts=tuple(parts)), spots
 
 
 def _port(nic: Nic, taken_bytes_per_s: float) -> _Drawn:
     speed = units.format_bandwidth(nic.bandwidth_bytes_per_s, bits=True, digits=4).removesuffix("b/s")
     words = f"⇅ {speed}"
-    width = _wide(words, 9) + 10
+    width = wide(words, 9) + 10
     part = min(1.0, taken_bytes_per_s / nic.bandwidth_bytes_per_s) if nic.bandwidth_bytes_per_s else 0.0
     full = (
         f'<rect width="{width * part:g}" height="{_PORT}" rx="9" fill="var(--soft)" fill-opacity="0.4"/>'
@@ -257,9 +248,9 @@ def _port(nic: Nic, taken_bytes_per_s: float) -> _Drawn:
         else ""
     )
     title = f"<title>{escape(nic.name)}: {part:.0%} taken</title>"
-    frame = _box(0, 0, width, _PORT, fill="--rdma" if nic.rdma else "--port", radius=9, line=False)
+    frame = box(0, 0, width, _PORT, fill="--rdma" if nic.rdma else "--port", radius=9, line=False)
     return _Drawn(
-        width=width, height=_PORT, parts=(title, frame, full, _text(width / 2, 12.5, words, size=9, middle=True))
+        width=width, height=_PORT, parts=(title, frame, full, text(width / 2, 12.5, words, size=9, middle=True))
     )
 
 
@@ -301,7 +292,7 @@ def _rails(fleet: Fleet, node: Node, spots: _Spots, y: float) -> tuple[list[str]
         )
         parts += [f'<circle cx="{spots[n]:g}" cy="{middle:g}" r="3.5" fill="var(--soft)"/>' for n in numbers]
         words = f"{group} · {runs(numbers)}{speed}"
-        parts.append(_text((first + last) / 2, middle + 15, words, size=9, kind="soft", middle=True))
+        parts.append(text((first + last) / 2, middle + 15, words, size=9, kind="soft", middle=True))
     return parts, 24.0 * len(ends)
 
 
@@ -309,52 +300,23 @@ def _legend(colours: dict[str, str]) -> _Drawn:
     x, parts = 0.0, []
     for kind, colour in colours.items():
         parts.append(f'<rect x="{x:g}" width="12" height="12" rx="3" fill="{colour}"/>')
-        parts.append(_text(x + 17, 10.5, kind, size=12))
-        x += 17 + _wide(kind, 12) + 18
+        parts.append(text(x + 17, 10.5, kind, size=12))
+        x += 17 + wide(kind, 12) + 18
     for share, words in ((0, "free"), (0.5, "half taken"), (1, "taken")):
         parts.append(f'<rect x="{x:g}" width="12" height="12" rx="3" fill="none" stroke="var(--soft)"/>')
         parts.append(
             f'<rect x="{x:g}" y="{12 - 12 * share:g}" width="12" height="{12 * share:g}" rx="3" fill="var(--soft)"/>'
         )
-        parts.append(_text(x + 17, 10.5, words, size=12, kind="soft"))
-        x += 17 + _wide(words, 12) + 16
+        parts.append(text(x + 17, 10.5, words, size=12, kind="soft"))
+        x += 17 + wide(words, 12) + 16
     for fill, words in (("--rdma", "NIC with RDMA"), ("--port", "NIC")):
-        parts.append(_box(x, 0, 20, 12, fill=fill, radius=6, line=False))
-        parts.append(_text(x + 25, 10.5, words, size=12, kind="soft"))
-        x += 25 + _wide(words, 12) + 16
+        parts.append(box(x, 0, 20, 12, fill=fill, radius=6, line=False))
+        parts.append(text(x + 25, 10.5, words, size=12, kind="soft"))
+        x += 25 + wide(words, 12) + 16
     return _Drawn(width=x, height=14, parts=tuple(parts))
 
 
 def _colours(fleet: Fleet) -> dict[str, str]:
     used = {device.kind for node in fleet.nodes for device in node.devices}
     names = [kind.name for kind in fleet.kinds if kind.name in used]
-    return {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)}
-
-
-def _box(x: float, y: float, width: float, height: float, *, fill: str, radius: float, line: bool = True) -> str:
-    stroke = ' stroke="var(--line)"' if line else ""
-    return (
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius:g}" fill="var({fill})"{stroke}/>'
-    )
-
-
-def _text(
-    x: float, y: float, words: str, *, size: float, kind: str = "", end: bool = False, middle: bool = False
-) -> str:  # fmt: skip
-    anchor = ' text-anchor="end"' if end else ' text-anchor="middle"' if middle else ""
-    styled = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}"{anchor}{styled}>{escape(words)}</text>'
-
-
-def _wide(words: str, size: float) -> float:
-    """About how wide a text is: wide fonts have letters of 0.6 em."""
-    return round(0.6 * size * len(words), 1)
-
-
-def _file(width: float, height: float, parts: Sequence[str], *, title: str) -> str:
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" role="img">\n<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n'
-        f'<rect width="100%" height="100%" fill="var(--page)"/>\n{body}\n</svg>\n'
-    )
+    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
