@@ -1,0 +1,135 @@
+"""Failing points -> the region in which an operator fails, tested on points that were never asked before.
+
+In: an oracle, failing points, their space. Out: `Learned`. Invariant: no point that is known to fail lies outside the
+region; what fresh points said of it is reported, also where the budget ended before they were content.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from accord.terms.quirk import Point, Region
+from accord.verify.border import close_gaps, doubts, held_out
+from accord.verify.fit import fit
+from accord.verify.lines import lines, scattered
+from accord.verify.oracle import Oracle
+from accord.verify.shrink import shrink, volume
+from accord.verify.space import Space
+
+_ROUNDS_MAX = 30
+_CONTENT = 2  # rounds without a surprise before the region is tested
+_SEEDS = 3
+_SCATTERED = 120
+_FRESH = 80
+_OVER_COVER_MAX = 0.05
+_TESTS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """`missed` of `fresh` new points failed outside the region; `over_cover` of the new ones inside were right.
+
+    `complete` is False where the budget ended before a test on fresh points was passed.
+    """
+
+    region: Region
+    smallest: Point
+    points: int
+    failing: int
+    fresh: int
+    missed: int
+    over_cover: float
+    asked: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Test:
+    inside: int
+    false: int
+    outside: int
+    missed: int
+
+
+def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random.Random) -> Learned:
+    """Learns from at least one failing point."""
+    smallest = shrink(oracle, min(failing, key=lambda point: volume(point, space)), space)
+    _explore(oracle, smallest, failing, space, rng)
+    region, test, complete = _fitted(oracle, space), _Test(inside=0, false=0, outside=0, missed=0), False
+    for _ in range(_TESTS_MAX):
+        region = _refined(oracle, space, rng)
+        test = _tested(oracle, region, space, rng)
+        if oracle.spent:
+            break
+        if not test.missed and test.false <= max(1, _OVER_COVER_MAX * test.inside):
+            complete = True
+            break
+    if test.missed:
+        region = _fitted(oracle, space)
+    known = oracle.labelled()
+    fails = [point for point, answer in known if answer]
+    return Learned(
+        region=region,
+        smallest=min([smallest, *fails], key=lambda point: volume(point, space)),
+        points=len(known),
+        failing=len(fails),
+        fresh=test.inside + test.outside,
+        missed=test.missed,
+        over_cover=test.false / test.inside if test.inside else 0.0,
+        asked=oracle.asked,
+        complete=complete,
+    )
+
+
+def _explore(oracle: Oracle, smallest: Point, failing: Sequence[Point], space: Space, rng: random.Random) -> None:
+    ordered = sorted(failing, key=lambda point: volume(point, space))
+    seeds = dict.fromkeys(ordered[len(ordered) * part // _SEEDS] for part in range(_SEEDS))
+    _ask(oracle, lines(smallest, space, dense=True))
+    for seed in (*seeds, ordered[-1]):
+        _ask(oracle, lines(seed, space, dense=False))
+    _ask(oracle, scattered(space, tuple(failing), rng, count=_SCATTERED))
+
+
+def _fitted(oracle: Oracle, space: Space) -> Region:
+    known = oracle.labelled()
+    return fit([point for point, _ in known], [answer for _, answer in known], space)
+
+
+def _refined(oracle: Oracle, space: Space, rng: random.Random) -> Region:
+    """Fits, asks where the fit could be wrong, and fits again, until nothing surprises."""
+    region, content = _fitted(oracle, space), 0
+    for _ in range(_ROUNDS_MAX):
+        asked = oracle.asked
+        close_gaps(oracle, region, space, rng)
+        surprises = _surprises(oracle, region, doubts(oracle, region, space, rng))
+        content = 0 if surprises else content + 1
+        before, region = region, _fitted(oracle, space) if oracle.asked > asked else region
+        if oracle.spent or (content >= _CONTENT and region == before):
+            break
+    return region
+
+
+def _surprises(oracle: Oracle, region: Region, points: Iterable[Point]) -> int:
+    answers = [(oracle.ask(point), region.holds(point)) for point in points if not oracle.knows(point)]
+    missed = sum(1 for answer, inside in answers if answer and not inside)
+    false = sum(1 for answer, inside in answers if answer is False and inside)
+    return missed + (false if false > _OVER_COVER_MAX * sum(1 for _, inside in answers if inside) else 0)
+
+
+def _tested(oracle: Oracle, region: Region, space: Space, rng: random.Random) -> _Test:
+    """Asks points that nobody asked before, and counts where the region and the answer differ."""
+    inside = false = outside = missed = 0
+    for point in held_out(oracle, region, space, rng, count=_FRESH):
+        answer = oracle.ask(point)
+        if answer is None:
+            continue
+        if region.holds(point):
+            inside, false = inside + 1, false + (not answer)
+        else:
+            outside, missed = outside + 1, missed + answer
+    return _Test(inside=inside, false=false, outside=outside, missed=missed)
+
+
+def _ask(oracle: Oracle, points: Iterable[Point]) -> None:
+    for point in points:
+        oracle.ask(point)
