@@ -100,7 +100,8 @@ class Form:
     """One rank of one replica. With pipeline ranks, all layers are here: one unit passes all of them.
 
     `weights_bytes` is what the fullest rank holds. `data` groups of `tensor` ranks have sequences of their own.
-    `cache` is what one rank keeps of each of its group's sequences.
+    `cache` is what one rank keeps of each of its group's sequences. `peak_unit_bytes` of activations are alive for each
+    unit of a step at its widest point.
     """
 
     stage: str
@@ -116,6 +117,7 @@ class Form:
     cache: tuple[CacheGroup, ...]
     cache_dtype: Dtype
     hidden_bytes: float
+    peak_unit_bytes: float
 
     @property
     def weights_bytes(self) -> int:
@@ -166,6 +168,7 @@ def form(needs: Needs, stored: Stored, layout: Layout, *, cache_dtype: Dtype = D
         cache=on_rank(needs.cache, layout.tensor),
         cache_dtype=cache_dtype,
         hidden_bytes=ACTIVATION_BYTES * _hidden(needs.operators),
+        peak_unit_bytes=ACTIVATION_BYTES * _peak_values(needs.operators, layout),
     )
 
 
@@ -288,3 +291,21 @@ def _hidden(operators: tuple[Operator, ...]) -> int:
     """Width of the residual stream: that of the widest thing written back to it in layers."""
     backs = [item.weight.rows for item in operators if isinstance(item, MatMul) and item.weight.split is Split.COLUMNS]
     return max(backs, default=0)
+
+
+def _peak_values(operators: tuple[Operator, ...], layout: Layout) -> float:
+    """The widest operator's inputs and outputs, with the residual stream and its copy beside them."""
+    widest = 0.0
+    for item in operators:
+        match item:
+            case MatMul(per=Per.SEQUENCE):
+                pass
+            case MatMul():
+                sides = 2 * item.weight.rows if item.convolution else item.weight.rows + item.weight.columns
+                widest = max(widest, item.rate * sides / _ranks(item.weight, layout))
+            case Experts():
+                sides = max(weight.rows + weight.columns for weight in item.weights)
+                widest = max(widest, item.chosen * sides / (layout.group if layout.experts > 1 else layout.tensor))
+            case Attention() | Scan() | Lookup():
+                pass
+    return widest + 2.0 * _hidden(operators)
