@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 from accord.cli import root as cli
 from accord.edges import machine, profile_local, weights
+from accord.edges.fleet_plan_file import save_fleet_plan
 from accord.edges.plan_file import load_plan
+from tests.plan.known_accounts import PLAN
 from tests.plan.known_speeds import LAPTOP, SPEEDS
 
 INTENT = """
@@ -149,3 +151,20 @@ def test_help_names_every_verb_and_imports_none():
     for verb in ("plan", "explain", "demo", "up"):
         assert verb in result.output
         assert f"accord.cli.{verb}" not in sys.modules
+
+
+def test_a_fleet_s_plan_is_explained(accord, tmp_path):
+    path = tmp_path / "fleet-plan.yaml"
+    save_fleet_plan(PLAN, path)
+    status, out, _ = accord("explain", str(path))
+    assert status == 0
+    assert "stands on: assumed (±40%)" in out
+    assert "objectives.ttft_p99: 209ms of 215ms (97.4%)" in out
+    status, out, _ = accord("explain", str(path), "--json")
+    assert json.loads(out)["why"]["The runner-up"] == ["thinker on h20 alone, tp4: $3.4 an hour more, 1 device less"]
+
+
+def test_a_plan_that_a_person_wrote_is_explained(accord):
+    status, out, _ = accord("explain", "examples/plans/deepseek-v3-split.yaml")
+    assert status == 0
+    assert "a person wrote this plan" in out

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from accord.cli.plan_words import painted, plan_lines, pool_lines, topic_lines
+from accord.cli.plan_words import fleet_plan_lines, painted, pool_lines, topic_lines
 from accord.explain import account_lines, promise_rows, why
 from accord.terms.account import Aim, Predicted
 from tests.plan.known_accounts import ACCOUNT, PLAN, TTFT
@@ -27,7 +27,7 @@ def test_the_table_has_a_row_for_each_pool():
 
 def test_no_line_is_wider_than_the_terminal():
     for width in (80, 100):
-        lines = [*plan_lines(PLAN, width=width), *topic_lines(why(PLAN), width=width)]
+        lines = [*fleet_plan_lines(PLAN, width=width), *topic_lines(why(PLAN), width=width)]
         assert max(map(len, lines)) <= width
         # Each column is there, whatever the width.
         assert sum("h20-[01-02]" in line for line in lines) == 1
@@ -85,11 +85,11 @@ def test_a_plan_that_a_person_wrote_says_so():
     (topic,) = why(alone)
     assert "a person wrote this plan" in topic.lines[0]
     assert "util" not in next(pool_lines(alone, width=160))
-    assert len(list(plan_lines(alone, width=160))) == 4
+    assert len(list(fleet_plan_lines(alone, width=160))) == 4
 
 
 def test_colours_change_no_word():
-    for line in [*plan_lines(PLAN, width=100), "  Refused: objectives.ttft_p99 = 1ms"]:
+    for line in [*fleet_plan_lines(PLAN, width=100), "  Refused: objectives.ttft_p99 = 1ms"]:
         assert painted(line).plain == line
     (met,) = painted("    ttft p99    215ms   209ms  met").spans
     assert met.style == "green"

@@ -4,8 +4,6 @@ In: a fleet file, this machine, or a cluster. Out: words, a drawing, a fleet fil
 """
 
 import json
-import os
-import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,15 +15,11 @@ from accord.cli.fleet_place import place
 from accord.cli.fleet_shape import uses
 from accord.cli.fleet_svg import fleet_svg, node_svg
 from accord.cli.fleet_words import catalog_lines, fleet_lines, node_lines
+from accord.cli.fleets import cluster, fleet_named, this_machine
 from accord.cli.options import json_option
 from accord.edges import device_catalog
-from accord.edges.cluster_api import read_cluster, server_at, server_of
-from accord.edges.cluster_fleet import fleet_of
 from accord.edges.fleet_dump import dump_fleet, save_fleet
-from accord.edges.fleet_file import load_fleet
 from accord.edges.fleet_kinds import catalog_kind
-from accord.edges.probe_nvml import nvml_cards
-from accord.edges.probe_sysfs import probe_machine
 from accord.edges.result_files import save_bytes
 from accord.terms.errors import BadInput
 from accord.terms.fleet import Fleet, Node
@@ -44,7 +38,7 @@ def probe(*, kubernetes: bool, context: str | None, server: str | None, out: Pat
     """
     if not kubernetes and (context or server):
         raise click.UsageError("--context and --server go with --kubernetes")
-    found = _cluster(context, server) if kubernetes else _this_machine()
+    found = cluster(context, server) if kubernetes else this_machine()
     if out is not None:
         save_fleet(found, out)
     if as_json:
@@ -63,8 +57,8 @@ def probe(*, kubernetes: bool, context: str | None, server: str | None, out: Pat
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw it into this SVG file, too.")
 @json_option
 def show(*, path: Path, name: str | None, svg: Path | None, as_json: bool) -> int:
-    """Draw the topology of FLEET (a YAML file; `local` is this machine)."""
-    found = _this_machine() if str(path) == "local" else load_fleet(path)
+    """Draw the topology of FLEET (a YAML file; `local` is this machine, `kubernetes` a cluster)."""
+    found = fleet_named(str(path))
     node = None if name is None else _node(found, name)
     if svg is not None:
         save_bytes(svg, (fleet_svg(found) if node is None else node_svg(found, node)).encode())
@@ -106,17 +100,6 @@ class _Verbs(click.Group):
 @click.group(cls=_Verbs, short_help="Find out what devices there are, look at them, place gangs on them.")
 def fleet() -> None:
     """Find out what devices there are, look at them, place gangs on them."""
-
-
-def _this_machine() -> Fleet:
-    cards, unseen = nvml_cards()
-    seen = probe_machine(Path("/"), name=platform.node(), cards=cards)
-    return Fleet(kinds=seen.kinds, nodes=(seen.node,), unseen=unseen + seen.unseen)
-
-
-def _cluster(context: str | None, url: str | None) -> Fleet:
-    server = server_at(url) if url is not None else server_of(context=context, environ=os.environ)
-    return fleet_of(read_cluster(server))
 
 
 def _node(found: Fleet, name: str) -> Node:

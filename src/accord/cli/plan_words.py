@@ -42,7 +42,7 @@ class _Row:
     account: PoolAccount | None
 
 
-def plan_lines(plan: FleetPlan, *, width: int) -> Iterator[str]:
+def fleet_plan_lines(plan: FleetPlan, *, width: int) -> Iterator[str]:
     """The table, the promises, and what they stand on."""
     yield from pool_lines(plan, width=width)
     if plan.account is not None:

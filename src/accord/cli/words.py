@@ -4,10 +4,12 @@ In: rows and lines. Out: text on a terminal or a pipe. Invariant: nothing is col
 and with --json nothing but JSON reaches stdout.
 """
 
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -17,6 +19,16 @@ from accord.explain import Rows
 def console(*, quiet: bool = False) -> Console:
     """Where words go: stdout, or stderr when stdout is for JSON."""
     return Console(file=sys.stderr if quiet else sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    print(msgspec.json.encode(value).decode(), flush=True)  # noqa: T201, the command's output
+
+
+def width_of_terminal() -> int:
+    """Columns that words may take; 100 where nobody says."""
+    return shutil.get_terminal_size((100, 40)).columns
 
 
 def show_rows(out: Console, rows: Rows, *, indent: int = 4) -> None:

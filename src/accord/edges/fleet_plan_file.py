@@ -56,12 +56,12 @@ def save_fleet_plan(plan: FleetPlan, path: Path) -> None:
 
 def load_fleet_plan(path: Path) -> FleetPlan:
     """The plan of a file. BadInput names the field that is wrong."""
-    return _fleet_plan(read_file(path, what="plan", limits=LIMITS))
+    return fleet_plan_of(read_file(path, what="plan", limits=LIMITS))
 
 
 def fleet_plan_from_text(text: str) -> FleetPlan:
     """The same for the text of a document."""
-    return _fleet_plan(read_text(text, what="plan", limits=LIMITS))
+    return fleet_plan_of(read_text(text, what="plan", limits=LIMITS))
 
 
 def _plain(value: object) -> _Plain:
@@ -90,7 +90,8 @@ def _fields(value: object) -> dict[str, _Plain]:
     return found
 
 
-def _fleet_plan(tree: Tree) -> FleetPlan:
+def fleet_plan_of(tree: Tree) -> FleetPlan:
+    """The same for a tree."""
     fields = Fields(tree, field="")
     _is_one(tree)
     fields.must("accord", leaf_version)
@@ -189,6 +190,11 @@ _ONE_AT_LEAST = frozenset(
     ("replicas", "nodes", "tensor", "pipeline", "data", "expert", "most", "batch_max", "chunk_tokens")
 )
 
+# Figures that say by how much one plan has more than another.
+_DIFFERENCES = frozenset(
+    ("more_usd_per_hour", "more_devices", "fewer_rps", "saved_usd_per_hour", "saved_devices", "gained_rps")
+)
+
 
 def _check_figures(value: object, *, field: str) -> None:
     """Every figure is finite and 0 or more; shares are 1 at most, and some figures 1 at least."""
@@ -209,8 +215,9 @@ def _check_figures(value: object, *, field: str) -> None:
 
 def _check_figure(name: str, figure: float, *, field: str) -> None:
     low, high = (1 if name in _ONE_AT_LEAST else 0), (1.0 if name == "share" else 2.0**62)
+    low = -high if name in _DIFFERENCES else low
     if not (math.isfinite(figure) and low <= figure <= high):
-        fix = f"write a figure from {low} to {high:g}"
+        fix = f"write a figure from {low:g} to {high:g}"
         raise BadInput(field=field, value=figure, problem="out of range", fix=fix)
 
 

@@ -34,15 +34,16 @@ def save_plan(plan: Plan, path: Path) -> None:
 
 def load_plan(path: Path) -> Plan:
     """The plan of a file. BadInput names the field that is wrong."""
-    return _plan(read_file(path, what="plan", limits=_LIMITS))
+    return plan_of(read_file(path, what="plan", limits=_LIMITS))
 
 
 def plan_from_text(text: str) -> Plan:
     """The same for the text of a document."""
-    return _plan(read_text(text, what="plan", limits=_LIMITS))
+    return plan_of(read_text(text, what="plan", limits=_LIMITS))
 
 
-def _plan(tree: Tree) -> Plan:
+def plan_of(tree: Tree) -> Plan:
+    """The same for a tree."""
     fields = Fields(tree, field="")
     fields.must("accord", leaf_version)
     given = fields.must("plan", lambda below, _: below)
