@@ -40,7 +40,9 @@ def fit(points: Sequence[Point], fails: Sequence[bool], space: Space) -> Region:
         return Region(cases=())
     cases = _split(table, [_cover(table, failing, right)], right)
     loosened = [_loosened(table, case, right) for case in _needed(table, cases, right)]
-    return Region(cases=tuple(tuple(_pinned(atom, space) for atom in atoms) for atoms in loosened))
+    return Region(
+        cases=tuple(tuple(sorted((_pinned(atom, space) for atom in atoms), key=_place)) for atoms in loosened)
+    )
 
 
 def _cover(table: Table, inside: Numbers, right: Numbers, *, quick: bool = False) -> _Case:
@@ -243,10 +245,25 @@ def _merged(atoms: list[Atom]) -> Iterator[Atom]:
 
 
 def _pinned(atom: Atom, space: Space) -> Atom:
-    """A bound that leaves only the first or last number of a side, as that number: `M == 1`, not `M < 2`."""
+    """A bound of one side, moved to numbers that it can have; `M == 1`, not `M < 2`, where only one is left."""
     for axis in space.axes:
         if isinstance(atom, Range) and atom.factors == (axis.name,):
             low, high = axis.low if atom.low is None else atom.low, axis.high if atom.high is None else atom.high
+            if axis.values:
+                inside = [value for value in axis.values if low <= value <= high] or [low, high]
+                low, high = min(inside), max(inside)
             if low == high:
                 return Range(factors=atom.factors, low=low, high=high)
+            return Range(factors=atom.factors, low=atom.low and low, high=atom.high and high)
     return atom
+
+
+def _place(atom: Atom) -> tuple[int, tuple[str, ...]]:
+    """Where a condition stands in a sentence: words, sides, remainders, products."""
+    match atom:
+        case Is():
+            return 0, (atom.trait,)
+        case Modulo():
+            return 2, atom.factors
+        case Range():
+            return (1 if len(atom.factors) == 1 else 3), atom.factors

@@ -23,6 +23,8 @@ _SCATTERED = 120
 _FRESH = 80
 _OVER_COVER_MAX = 0.05
 _TESTS_MAX = 5
+_STABLE = 4  # rounds in which the region stays, though some points inside are right
+_RESERVED = 3 * _FRESH  # questions kept for the test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +59,12 @@ def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random
     _explore(oracle, smallest, failing, space, rng)
     region, test, complete = _fitted(oracle, space), _Test(inside=0, false=0, outside=0, missed=0), False
     for _ in range(_TESTS_MAX):
-        region = _refined(oracle, space, rng)
+        before, region = region, _refined(oracle, space, rng)
         test = _tested(oracle, region, space, rng)
         if oracle.spent:
             break
-        if not test.missed and test.false <= max(1, _OVER_COVER_MAX * test.inside):
+        # What can't be told apart by the facts at hand stays inside, and is reported as over-cover.
+        if not test.missed and (test.false <= max(1, _OVER_COVER_MAX * test.inside) or region == before):
             complete = True
             break
     if test.missed:
@@ -96,24 +99,26 @@ def _fitted(oracle: Oracle, space: Space) -> Region:
 
 
 def _refined(oracle: Oracle, space: Space, rng: random.Random) -> Region:
-    """Fits, asks where the fit could be wrong, and fits again, until nothing surprises."""
-    region, content = _fitted(oracle, space), 0
+    """Fits, asks where the fit could be wrong, and fits again, until nothing surprises or nothing changes."""
+    region, content, stable = _fitted(oracle, space), 0, 0
     for _ in range(_ROUNDS_MAX):
+        if oracle.left < _RESERVED or content >= _CONTENT or stable >= _STABLE:
+            break
         asked = oracle.asked
         close_gaps(oracle, region, space, rng)
-        surprises = _surprises(oracle, region, doubts(oracle, region, space, rng))
-        content = 0 if surprises else content + 1
+        missed, surprised = _surprises(oracle, region, doubts(oracle, region, space, rng))
         before, region = region, _fitted(oracle, space) if oracle.asked > asked else region
-        if oracle.spent or (content >= _CONTENT and region == before):
-            break
+        content = 0 if surprised or region != before else content + 1
+        stable = 0 if missed or region != before else stable + 1
     return region
 
 
-def _surprises(oracle: Oracle, region: Region, points: Iterable[Point]) -> int:
+def _surprises(oracle: Oracle, region: Region, points: Iterable[Point]) -> tuple[bool, bool]:
+    """Whether a point failed outside, and whether that or too many right ones inside surprise."""
     answers = [(oracle.ask(point), region.holds(point)) for point in points if not oracle.knows(point)]
-    missed = sum(1 for answer, inside in answers if answer and not inside)
+    missed = any(answer and not inside for answer, inside in answers)
     false = sum(1 for answer, inside in answers if answer is False and inside)
-    return missed + (false if false > _OVER_COVER_MAX * sum(1 for _, inside in answers if inside) else 0)
+    return missed, missed or false > _OVER_COVER_MAX * sum(1 for _, inside in answers if inside)
 
 
 def _tested(oracle: Oracle, region: Region, space: Space, rng: random.Random) -> _Test:

@@ -37,6 +37,11 @@ class Oracle:
         """Whether new points are no longer answered."""
         return self._left <= 0 or (self._deadline_s is not None and self._now_s() >= self._deadline_s)
 
+    @property
+    def left(self) -> int:
+        """How many more new points will be answered, as far as the budget goes."""
+        return 0 if self.spent else self._left
+
     def ask(self, point: Point) -> bool | None:
         """Whether the point fails; None where nobody knows."""
         if point in self._answers:
