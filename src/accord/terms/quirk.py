@@ -153,7 +153,10 @@ class Workaround:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirk:
-    """One fault of one kind of device (`device` is a name of the catalog or of a device port) in one operator."""
+    """One fault of one kind of device (`device` is a name of the catalog or of a device port) in one operator.
+
+    `smallest`: the smallest call that failed; None if nobody shrank it.
+    """
 
     name: str
     device: str
@@ -163,6 +166,7 @@ class Quirk:
     evidence: Evidence
     reproducer: str
     found: str  # a date, YYYY-MM-DD
+    smallest: Point | None = None
     versions: tuple[Version, ...] = ()
     workarounds: tuple[Workaround, ...] = ()
     remarks: tuple[str, ...] = ()

@@ -56,7 +56,7 @@ class _Test:
 def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random.Random) -> Learned:
     """Learns from at least one failing point."""
     smallest = shrink(oracle, min(failing, key=lambda point: volume(point, space)), space)
-    _explore(oracle, smallest, failing, space, rng)
+    _explore(oracle, smallest, failing, space, rng=rng)
     region, test, complete = _fitted(oracle, space), _Test(inside=0, false=0, outside=0, missed=0), False
     for _ in range(_TESTS_MAX):
         before, region = region, _refined(oracle, space, rng)
@@ -84,7 +84,7 @@ def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random
     )
 
 
-def _explore(oracle: Oracle, smallest: Point, failing: Sequence[Point], space: Space, rng: random.Random) -> None:
+def _explore(oracle: Oracle, smallest: Point, failing: Sequence[Point], space: Space, *, rng: random.Random) -> None:
     ordered = sorted(failing, key=lambda point: volume(point, space))
     seeds = dict.fromkeys(ordered[len(ordered) * part // _SEEDS] for part in range(_SEEDS))
     _ask(oracle, lines(smallest, space, dense=True))
@@ -98,7 +98,7 @@ def _fitted(oracle: Oracle, space: Space) -> Region:
     return fit([point for point, _ in known], [answer for _, answer in known], space)
 
 
-def _refined(oracle: Oracle, space: Space, rng: random.Random) -> Region:
+def _refined(oracle: Oracle, space: Space, *, rng: random.Random) -> Region:
     """Fits, asks where the fit could be wrong, and fits again, until nothing surprises or nothing changes."""
     region, content, stable = _fitted(oracle, space), 0, 0
     for _ in range(_ROUNDS_MAX):
@@ -121,7 +121,7 @@ def _surprises(oracle: Oracle, region: Region, points: Iterable[Point]) -> tuple
     return missed, missed or false > _OVER_COVER_MAX * sum(1 for _, inside in answers if inside)
 
 
-def _tested(oracle: Oracle, region: Region, space: Space, rng: random.Random) -> _Test:
+def _tested(oracle: Oracle, region: Region, space: Space, *, rng: random.Random) -> _Test:
     """Asks points that nobody asked before, and counts where the region and the answer differ."""
     inside = false = outside = missed = 0
     for point in held_out(oracle, region, space, rng, count=_FRESH):
