@@ -59,8 +59,8 @@ def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random
     _explore(oracle, smallest, failing, space, rng=rng)
     region, test, complete = _fitted(oracle, space), _Test(inside=0, false=0, outside=0, missed=0), False
     for _ in range(_TESTS_MAX):
-        before, region = region, _refined(oracle, space, rng)
-        test = _tested(oracle, region, space, rng)
+        before, region = region, _refined(oracle, space, rng=rng)
+        test = _tested(oracle, region, space, rng=rng)
         if oracle.spent:
             break
         # What can't be told apart by the facts at hand stays inside, and is reported as over-cover.
