@@ -2,3 +2,7 @@
 
 In: a device port, operators, shapes. Out: verdicts, `Quirk`s, workarounds. May import: terms.
 """
+
+from accord.verify.reroute.apply import Applied, apply
+
+__all__ = ["Applied", "apply"]

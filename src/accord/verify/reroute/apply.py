@@ -1,0 +1,164 @@
+"""`accord.verify.apply(quirks)`: reroutes the affected operators of PyTorch in this process, until it is removed.
+
+In: quirks, the device whose quirks count. Out: `Applied`. Invariant: all or nothing: what can't be covered is refused
+before anything is changed; after `remove` every operator has the kernel that it had before.
+"""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from accord.terms.errors import BadInput
+from accord.terms.quirk import Is, Quirk
+from accord.verify.reroute.guard import Guard
+from accord.verify.reroute.hooks import Hook, Overload, hook, overloads
+from accord.verify.reroute.rows import ROWS, Row
+
+COMPILED = "compile"  # the word of the trait `mode` for torch.compile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A quirk that doesn't count here, and why."""
+
+    quirk: str
+    reason: str
+
+
+class Applied:
+    """A reroute in force. A context manager; `remove` may be called twice. `overloads`: what is hooked."""
+
+    def __init__(self, hooks: Sequence[Hook], key: str, skipped: Iterable[Skipped]) -> None:
+        self.overloads = tuple(item.overload.name for item in hooks)
+        self.skipped = tuple(skipped)
+        self.texts = tuple(item.text for item in hooks)
+        self._guard = Guard()
+        self._library: Any = None
+        if hooks:
+            self._guard.install()
+            self._library = _registered(hooks, key)
+
+    def remove(self) -> None:
+        """Every operator has its former kernel again."""
+        if self._library is not None:
+            self._library._destroy()
+            self._library = None
+            self._guard.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def apply(quirks: Iterable[Quirk], *, device: str = "cpu", kind: str | None = None) -> Applied:
+    """Reroutes the quirks of PyTorch's `device` type (`cpu`, `cuda`, `mlu`), and of its `kind`, such as `mlu590`.
+
+    Quirks of other devices, and of versions that this PyTorch has left behind, are skipped. BadInput where a quirk
+    can't be covered: without workarounds, in an operator without a hook, in code that torch.compile writes itself, or
+    while a setting is on under which compiled code passes by the dispatcher.
+    """
+    key = dispatch_key(device)
+    counting, skipped = _sorted_out(tuple(quirks), device, kind)
+    places: dict[str, tuple[Row, Overload]] = {}
+    wanted: dict[str, list[Quirk]] = {}
+    for quirk in counting:
+        for row in _rows(quirk, key):
+            for overload in overloads(row, key):
+                places[overload.name] = (row, overload)
+                wanted.setdefault(overload.name, []).append(quirk)
+    hooks = [_hook(met, *places[name], key) for name, met in wanted.items()]
+    return Applied([item for item in hooks if item is not None], key, skipped)
+
+
+def dispatch_key(device: str) -> str:
+    """The dispatcher's name of a device type."""
+    import torch
+
+    if device == torch._C._get_privateuse1_backend_name():
+        return "PrivateUse1"
+    known = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "hpu": "HPU", "privateuseone": "PrivateUse1"}
+    if device not in known:
+        raise BadInput(
+            field="device",
+            value=device,
+            problem="PyTorch in this process knows no such device",
+            fix=f"load the vendor's package first, or say one of {', '.join(known)}",
+        )
+    return known[device]
+
+
+def _sorted_out(quirks: Sequence[Quirk], device: str, kind: str | None) -> tuple[list[Quirk], list[Skipped]]:
+    names = {device, "torch", f"torch:{device}", "*"} | ({kind} if kind else set())
+    counting, skipped = [], []
+    for quirk in quirks:
+        if quirk.device not in names:
+            skipped.append(Skipped(quirk=quirk.name, reason=f"it is about {quirk.device}"))
+        elif (since := _left_behind(quirk)) is not None:
+            skipped.append(Skipped(quirk=quirk.name, reason=f"right since torch {since}"))
+        else:
+            counting.append(quirk)
+    return counting, skipped
+
+
+def _left_behind(quirk: Quirk) -> str | None:
+    """The version that put it right, if this PyTorch has it."""
+    from torch.torch_version import TorchVersion
+    from torch.version import __version__ as running
+
+    fixes = [item.fixed_in for item in quirk.versions if item.library == "torch" and item.fixed_in is not None]
+    return next((fix for fix in fixes if TorchVersion(running) >= fix), None)
+
+
+def _rows(quirk: Quirk, key: str) -> list[Row]:
+    """Where this quirk's operator ends: in its own kernel, or in those that the device composes it of."""
+    own = [row for row in ROWS if quirk.operator in row.serves and overloads(row, key)]
+    found = own or [row for row in ROWS if quirk.operator in row.under and overloads(row, key)]
+    if not found:
+        known = sorted({name for row in ROWS for name in (*row.serves, *row.under)})
+        raise _uncovered(quirk, "no hook is known for this operator", f"leave it out; known are {', '.join(known)}")
+    if not quirk.workarounds:
+        raise _uncovered(quirk, "it has no workaround", "run `accord verify` again with more budget, or leave it out")
+    if _compiled_only(quirk) and not any(row.inductor for row in found):
+        raise _uncovered(
+            quirk,
+            "torch.compile writes its own code for this operator, past the dispatcher",
+            "run it outside of torch.compile (torch.compiler.disable), and leave it out",
+        )
+    return found
+
+
+def _compiled_only(quirk: Quirk) -> bool:
+    modes = [
+        [atom.words for atom in case if isinstance(atom, Is) and atom.trait == "mode"] for case in quirk.region.cases
+    ]
+    return bool(modes) and all(words == [(COMPILED,)] for words in modes)
+
+
+def _hook(quirks: Sequence[Quirk], row: Row, overload: Overload, key: str) -> Hook | None:
+    try:
+        return hook(quirks, row, overload, key)
+    except ValueError as error:
+        raise _uncovered(quirks[0], str(error), "leave its quirk out, or remove that workaround") from error
+
+
+def _uncovered(quirk: Quirk, problem: str, fix: str) -> BadInput:
+    return BadInput(field=f"quirks.{quirk.name}", value=quirk.operator, problem=problem, fix=fix)
+
+
+def _registered(hooks: Sequence[Hook], key: str) -> Any:
+    """The library object that holds the hooks; they last as long as it does."""
+    import torch
+
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings():
+        # PyTorch warns of every override; overriding is what was asked for.
+        warnings.filterwarnings("ignore", message="Warning only once for all operators")
+        for item in hooks:
+            library.impl(item.overload.name, item.function, key, allow_override=True)
+    return library
