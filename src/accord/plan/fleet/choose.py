@@ -1,0 +1,192 @@
+"""The cheapest staffing of all roles that meets the objectives at a rate.
+
+In: a `Problem`, a rate. Out: a `Found` with the best `Choice` and others near it. Invariant: while `Found.whole` holds,
+nothing in the space of `pools.py` is cheaper.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accord.plan.fleet.menu import EASE, Market, Menu, Problem, Shape, bill
+from accord.plan.fleet.merge import hopeful, merge, unbeaten
+from accord.plan.fleet.pools import BUSY_MAX, NONE, Options, joined, pairs, singles
+from accord.plan.fleet.start import good_start
+
+_TIE = 1e-7  # of the highest price, for each card: of equally cheap plans, the one with fewer cards
+_KEEP = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staff:
+    """What serves one role: rows of its menu with counts of replicas, equally busy."""
+
+    role: str
+    pools: tuple[tuple[int, int], ...]
+    used: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One plan. `cards` are by kind of the market. `ratios` are the objectives' predictions over their bounds."""
+
+    shape: int
+    staff: tuple[Staff, ...]
+    cost: float
+    cards: tuple[float, ...]
+    ratios: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`choices` begins with the best; others follow by cost. `whole`: all of the space was looked at."""
+
+    choices: tuple[Choice, ...]
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a search is. `cost` is of the best plan so far (infinite: none yet)."""
+
+    step: str
+    done: int
+    of: int
+    cost: float
+
+
+# Told how far a search is; False ends it with the best so far.
+Watch = Callable[[Progress], bool]
+
+
+def quiet(_: Progress) -> bool:
+    """A watch that lets a search run."""
+    return True
+
+
+def cheapest(problem: Problem, rate_rps: float, *, watch: Watch = quiet) -> Found:
+    """The cheapest plans over all shapes; none if nothing meets the objectives, the supply and the budget."""
+    market = _even(problem.market)
+    # The price that breaks ties must not push a plan over the budget.
+    slack = float((market.price - problem.market.price) @ np.minimum(market.supply, 1e6))
+    limit, whole = (problem.cost_max + slack) * (1 + EASE), True
+    found: list[Choice] = []
+    for number, shape in enumerate(problem.shapes):
+        if not watch(Progress(step=shape.name, done=number, of=len(problem.shapes), cost=limit)):
+            whole = False
+            break
+        choices, complete = _of_shape(number, shape, market, rate_rps, limit=limit)
+        whole = whole and complete
+        found += choices
+        limit = min([limit, *(choice.cost * (1 + EASE) for choice in choices)])
+    exact = [_priced(choice, problem.market) for choice in sorted(found, key=_order)]
+    return Found(
+        choices=tuple(item for item in exact if item.cost <= problem.cost_max * (1 + EASE))[:_KEEP], whole=whole
+    )
+
+
+def _even(market: Market) -> Market:
+    """With a price for every card that breaks ties, and that is far below any other difference."""
+    top = float(market.price.max(initial=0.0)) or 1.0
+    return Market(kinds=market.kinds, price=market.price + _TIE * top, supply=market.supply)
+
+
+def _of_shape(number: int, shape: Shape, market: Market, rate_rps: float, *, limit: float) -> tuple[list[Choice], bool]:
+    """The best plans of one shape that cost at most `limit`, and whether all of its space was looked at.
+
+    Single pools come first: the best plan of theirs bounds what mixed ones may cost.
+    """
+    alone = tuple(singles(shape, role, market, rate_rps, cost_max=limit) for role in range(len(shape.menus)))
+    picks, kept, _ = _exact(shape, market, alone, limit=limit)
+    found = [_choice(number, shape, market, kept, pick=tuple(pick)) for pick in picks]
+    limit = min([limit, *(choice.cost * (1 + EASE) for choice in found)])
+    mixed = [_with_pairs(shape, market, alone, row, rate_rps=rate_rps, limit=limit) for row in range(len(alone))]
+    picks, kept, whole = _exact(shape, market, tuple(role for role, _ in mixed), limit=limit)
+    found += [_choice(number, shape, market, kept, pick=tuple(pick)) for pick in picks]
+    return list(dict.fromkeys(found)), whole and all(complete for _, complete in mixed)
+
+
+def _start(shape: Shape, market: Market, roles: tuple[Options, ...], limit: float) -> float:
+    """What a plan at hand costs, or what was known before."""
+    if not all(len(role) for role in roles):
+        return limit
+    pick = good_start(shape, market, roles)
+    if pick is None:
+        return limit
+    cards = sum(role.cards[row] for role, row in zip(roles, pick, strict=True))
+    return min(limit, float(bill(market, np.atleast_2d(cards))[0]) * (1 + EASE))
+
+
+def _with_pairs(
+    shape: Shape, market: Market, alone: tuple[Options, ...], row: int, *, rate_rps: float, limit: float
+) -> tuple[Options, bool]:
+    """A role's single pools and its mixed ones. Other roles cost at least what any mix of theirs costs."""
+    menus = shape.menus
+    least = sum(_least_cost(menu, market, rate_rps) for other, menu in enumerate(menus) if other != row)
+    found, whole = pairs(shape, row, market, rate_rps, cost_max=limit - least)
+    return joined(alone[row], found), whole
+
+
+def _least_cost(menu: Menu, market: Market, rate_rps: float) -> float:
+    """No staffing of a role costs less: it has a replica, and carries the rate."""
+    each = menu.cards * market.price[menu.kind]
+    if not len(each):
+        return 0.0
+    return max(float(each.min()), rate_rps / BUSY_MAX * float((each / menu.capacity).min()))
+
+
+def _exact(
+    shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float
+) -> tuple[list[list[int]], tuple[Options, ...], bool]:
+    """The best picks within the supply, what they are picks of, and whether nothing was left out.
+
+    First no kinds are told apart; where the best then takes more of a kind than there is, that kind is. Not telling
+    kinds apart leaves out more, and is right as long as the supply doesn't bind.
+    """
+    roles = hopeful(shape, roles, limit=limit)
+    limit = _start(shape, market, roles, limit)
+    roles = hopeful(shape, roles, limit=limit)
+    if not all(len(role) for role in roles):
+        return [], roles, True
+    apart = np.zeros(len(market.kinds), dtype=bool)
+    while True:
+        kept, whole = unbeaten(shape, roles, apart, market)
+        picks, all_met = merge(shape, market, kept, limit=limit, apart=apart)
+        whole = whole and all_met
+        cards = sum((role.cards[picks[:, number]] for number, role in enumerate(kept)), np.zeros(()))
+        if not len(picks):
+            return [], kept, whole
+        over = np.asarray(np.ceil(cards - EASE) > market.supply)
+        held = np.flatnonzero(~over.any(axis=1))
+        if len(held) and held[0] == 0:
+            return picks[held].tolist(), kept, whole
+        apart = apart | over[0]
+
+
+def _choice(number: int, shape: Shape, market: Market, roles: tuple[Options, ...], *, pick: tuple[int, ...]) -> Choice:
+    cards = sum(role.cards[row] for role, row in zip(roles, pick, strict=True))
+    ratios = shape.judge.ratios(sum(role.figures[row] for role, row in zip(roles, pick, strict=True))[None])
+    return Choice(
+        shape=number,
+        staff=tuple(_staff(menu.role, role, row) for menu, role, row in zip(shape.menus, roles, pick, strict=True)),
+        cost=float(bill(market, np.atleast_2d(cards))[0]),
+        cards=tuple(np.atleast_1d(cards).tolist()),
+        ratios=tuple(ratios[0].tolist()),
+    )
+
+
+def _staff(name: str, role: Options, row: int) -> Staff:
+    pools = tuple((int(kind), int(count)) for kind, count in zip(role.types[row], role.counts[row], strict=True))
+    return Staff(role=name, pools=tuple(pool for pool in pools if pool[0] != NONE), used=float(role.used[row]))
+
+
+def _priced(choice: Choice, market: Market) -> Choice:
+    """At the market's own prices."""
+    return replace(choice, cost=float(bill(market, np.array([choice.cards]))[0]))
+
+
+def _order(choice: Choice) -> tuple[float, float, int, tuple[tuple[tuple[int, int], ...], ...]]:
+    """By cost; then the plan whose nearest objective is farthest; then by place in the menus, which are in an order."""
+    near = round(max(choice.ratios, default=0.0), 9)
+    return round(choice.cost, 9), near, choice.shape, tuple(staff.pools for staff in choice.staff)
