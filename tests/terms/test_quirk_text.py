@@ -61,6 +61,7 @@ def _point(**facts: int) -> Point:
         ("K % 32 != 0", _point(K=33), _point(K=64)),
         ("K % 32 not in (0, 1)", _point(K=34), _point(K=33)),
         ("K % 4 in (1, 3)", _point(K=7), _point(K=6)),
+        ("K % 16 in (1..4, 7)", _point(K=19), _point(K=21)),
         ("M*N*K > 4096", _point(M=16, N=16, K=17), _point(M=16, N=16, K=16)),
         ("dtype is bf16 and M > 16", _point(M=17), _point(M=1)),
         ("dtype in (bf16, f16) and M > 16", _point(M=17), _point(M=1)),
@@ -72,6 +73,11 @@ def test_lines_mean_what_they_say(told: str, inside: Point, outside: Point) -> N
     region = parse_region(told)
     assert region.holds(inside)
     assert told == "always" or not region.holds(outside)
+
+
+def test_remainders_in_a_row_are_told_as_a_run() -> None:
+    region = Region(cases=((Modulo(factors=("K",), modulus=128, remainders=(*range(1, 17), 20, 21)),),))
+    assert region_text(region) == "K % 128 in (1..16, 20, 21)"
 
 
 def test_never_holds_nowhere() -> None:
@@ -88,6 +94,9 @@ def test_never_holds_nowhere() -> None:
         ("M > 16 && K > 2", "M > 16 && K > 2"),
         ("K % 32 == 32", "% 32"),
         ("K % 1 == 0", "% 1"),
+        ("K % 8 in (1..99999999)", "(1..99999999)"),
+        ("K % 8 in (1, , 2)", "(1, , 2)"),
+        ("K % 8 in (4..1)", "% 8"),
         ("K % 99999999 == 0", "% 99999999"),
         ("__import__('os')", "__import__"),
         ("", ""),

@@ -5,7 +5,8 @@ that holds the same points; text that isn't understood whole is refused.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from accord.terms.errors import BadInput
 from accord.terms.quirk import Atom, Is, Modulo, Range, Region
@@ -17,7 +18,7 @@ _WORD = r"[A-Za-z0-9_.:+/@-]+"
 _FACTORS = r"[A-Za-z_]\w*(?:\*[A-Za-z_]\w*)*"
 _ATOM = re.compile(
     rf"(?P<low>\d+) *(?P<under><=?) *(?P<within>{_FACTORS}) *(?P<over><=?) *(?P<high>\d+)"
-    rf"|(?P<divided>{_FACTORS}) *% *(?P<modulus>\d+) *(?P<leaves>==|!=|not in\b|in\b) *(?P<rest>\d+|\([\d, ]+\))"
+    rf"|(?P<divided>{_FACTORS}) *% *(?P<modulus>\d+) *(?P<leaves>==|!=|not in\b|in\b) *(?P<rest>\d+|\([\d, .]+\))"
     rf"|(?P<compared>{_FACTORS}) *(?P<sign>>=|<=|==|>|<) *(?P<number>\d+)"
     rf"|(?P<trait>[A-Za-z_]\w*) +(?:is +(?P<word>{_WORD})|in *\((?P<words>{_WORD}(?: *, *{_WORD})*)\))"
 )
@@ -60,7 +61,14 @@ def remainders_in_words(modulus: int, remainders: Iterable[int]) -> str:
     told = outside if negated else inside
     if len(told) == 1:
         return f"{'!=' if negated else '=='} {told[0]}"
-    return f"{'not in' if negated else 'in'} ({', '.join(map(str, told))})"
+    return f"{'not in' if negated else 'in'} ({', '.join(_runs(told))})"
+
+
+def _runs(numbers: list[int]) -> Iterator[str]:
+    """Numbers, with three or more in a row as `1..16`."""
+    for _, run in groupby(enumerate(numbers), key=lambda one: one[1] - one[0]):
+        row = [number for _, number in run]
+        yield from (f"{row[0]}..{row[-1]}",) if len(row) > 2 else map(str, row)
 
 
 def _case(case: tuple[Atom, ...]) -> str:
@@ -134,12 +142,23 @@ def _parse_range(factors: tuple[str, ...], sign: str, number: int) -> Range:
 
 def _parse_modulo(part: dict[str, str], *, field: str) -> Modulo:
     modulus = int(part["modulus"])
-    told = [int(number) for number in re.findall(r"\d+", part["rest"])]
-    if not 1 < modulus <= _MODULUS_MAX or any(number >= modulus for number in told):
+    told = _numbers(part["rest"], field=field)
+    if not 1 < modulus <= _MODULUS_MAX or not told or max(told) >= modulus:
         fix = f"divide by 2 to {_MODULUS_MAX}, and name remainders below that"
         raise BadInput(field=field, value=f"% {modulus}", problem="not a remainder", fix=fix)
     inside = set(range(modulus)) - set(told) if part["leaves"] in ("!=", "not in") else set(told)
     return Modulo(factors=_split(part["divided"]), modulus=modulus, remainders=tuple(sorted(inside)))
+
+
+def _numbers(text: str, *, field: str) -> list[int]:
+    """`(1..4, 7)` as 1, 2, 3, 4, 7."""
+    told: list[int] = []
+    for part in text.strip("()").split(","):
+        found = re.fullmatch(r" *(\d+)(?: *\.\. *(\d+))? *", part)
+        if found is None or int(found[2] or found[1]) > _MODULUS_MAX:
+            raise BadInput(field=field, value=text, problem="not a list of remainders", fix="write such as (1..4, 7)")
+        told += range(int(found[1]), int(found[2] or found[1]) + 1)
+    return told
 
 
 def _split(factors: str) -> tuple[str, ...]:

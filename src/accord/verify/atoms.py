@@ -13,7 +13,7 @@ from accord.terms.quirk import Atom, Is, Modulo, Range
 from accord.verify.features import Column, Divided, Mask, Numbers, Table, Words
 
 _LISTED_MAX = 3  # remainders that a condition may list
-_RUN_MODULUS_MAX = 64
+_RUN_MODULUS_MAX = 256
 _DISTINCT_MIN = 3
 
 

@@ -16,13 +16,13 @@ from accord.verify.oracle import Oracle
 from accord.verify.shrink import shrink, volume
 from accord.verify.space import Space
 
-_ROUNDS_MAX = 30
+_ROUNDS_MAX = 20
 _CONTENT = 2  # rounds without a surprise before the region is tested
 _SEEDS = 3
 _SCATTERED = 120
 _FRESH = 80
 _OVER_COVER_MAX = 0.05
-_TESTS_MAX = 5
+_TESTS_MAX = 4
 _STABLE = 4  # rounds in which the region stays, though some points inside are right
 _RESERVED = 3 * _FRESH  # questions kept for the test
 
