@@ -9,7 +9,8 @@ import torch
 from accord import verify
 from accord.terms.errors import BadInput
 from accord.terms.quirk import Fact, Is, Modulo, Point, Range, Region, Trait, Version, Way
-from accord.verify.reroute.hooks import Unrouted, overloads
+from accord.verify.reroute.hooks import Unrouted
+from accord.verify.reroute.overloads import overloads
 from accord.verify.reroute.rows import ROWS
 from tests.verify.planted import overridden, planted, quirk, r1, watching, workaround
 

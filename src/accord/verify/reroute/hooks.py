@@ -5,6 +5,7 @@ kernel that was there before, with the arguments as they came; one inside goes r
 """
 
 import keyword
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 from accord.terms.errors import BrokenEdge
 from accord.terms.quirk import Is, Quirk, Region
 from accord.verify.reroute.alternatives import alternatives
+from accord.verify.reroute.overloads import Overload
 from accord.verify.reroute.rows import Row
-from accord.verify.reroute.rule import FALSE, TRUE, Sight, condition, with_shapes
+from accord.verify.reroute.rule import CPP, FALSE, TRUE, Argument, Sight, condition, with_shapes
 from accord.verify.reroute.ways import Kernel, Target, way
 
 # Words of quirks -> PyTorch's dtypes.
@@ -23,30 +25,15 @@ DTYPES: Mapping[str, str] = {
     "bool": "bool",
 }  # fmt: skip
 
+CPP_DTYPES: Mapping[str, str] = {
+    "f64": "kDouble", "f32": "kFloat", "f16": "kHalf", "bf16": "kBFloat16", "f8e4m3": "kFloat8_e4m3fn",
+    "f8e5m2": "kFloat8_e5m2", "i64": "kLong", "i32": "kInt", "i16": "kShort", "i8": "kChar", "u8": "kByte",
+    "bool": "kBool",
+}  # fmt: skip
+
 
 class Unrouted(BrokenEdge):
     """A call lies in a quirk's region, and no workaround was verified for it. Its native result would be wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overload:
-    """One overload: its full name (`mm.out`), its arguments, and which of them it writes to.
-
-    `defaults`: (argument, value) of positional ones; the dispatcher doesn't hand on what has its default.
-    """
-
-    name: str
-    positional: tuple[str, ...]
-    defaults: tuple[tuple[str, Any], ...]
-    words: tuple[str, ...]
-    written: tuple[str, ...]
-
-    @property
-    def kind(self) -> str:
-        """What quirks call it."""
-        if self.written:
-            return "out" if set(self.written) <= set(self.words) else "inplace"
-        return self.name.partition(".")[2] or "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,27 +49,11 @@ class Branch:
 class Hook:
     """A function for one overload. `text` is its source, for people who want to read it."""
 
+    row: Row
     overload: Overload
+    quirks: tuple[Quirk, ...]
     function: Callable[..., Any]
     text: str
-
-
-def overloads(row: Row, key: str) -> tuple[Overload, ...]:
-    """Those with a kernel of their own on this key. What merely calls another overload comes by there anyway."""
-    import torch
-
-    packet = getattr(torch.ops.aten, row.name, None)
-    names = () if packet is None else packet.overloads()
-    full = {name: f"aten::{row.name}" + ("" if name == "default" else f".{name}") for name in names}
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    found = []
-    for name, whole in full.items():
-        if not torch._C._dispatch_has_kernel(whole):
-            continue  # TorchScript has overloads that the dispatcher knows nothing of
-        made = _overload(whole, getattr(packet, name)._schema)
-        if has(whole, key) or (row.composed and not made.written and has(whole, "CompositeExplicitAutograd")):
-            found.append(made)
-    return tuple(found)
 
 
 def hook(quirks: Sequence[Quirk], row: Row, overload: Overload, key: str) -> Hook | None:
@@ -104,7 +75,24 @@ def hook(quirks: Sequence[Quirk], row: Row, overload: Overload, key: str) -> Hoo
     names |= {f"dtype_{word}": getattr(torch, name) for word, name in DTYPES.items()}
     space: dict[str, Any] = dict(names)
     exec(compile(text, f"<accord reroute of {overload.name}>", "exec"), space)  # made of our own texts and integers
-    return Hook(overload=overload, function=space["hook"], text=text)
+    return Hook(row=row, overload=overload, quirks=tuple(quirks), function=space["hook"], text=text)
+
+
+def native_test(hook: Hook) -> tuple[tuple[Argument, ...], str]:
+    """The arguments that must be read, and whether a call may lie in any quirk's region, in C++."""
+    row, overload = hook.row, hook.overload
+    seen = sight(row, overload)
+    types = {word: f"{row.first}.scalar_type() == at::{name}" for word, name in CPP_DTYPES.items()}
+    seen = Sight(facts=seen.facts, words={**seen.words, "dtype": types})
+    tests = [condition(quirk.region, seen, CPP) for quirk in hook.quirks]
+    text = CPP.true if CPP.true in tests else CPP.either.join(f"({test})" for test in tests if test != CPP.false)
+    count = len(overload.positional) + len(overload.words)
+    read = [
+        Argument(name=name, position=position, count=count, tensor=name in overload.tensors)
+        for position, name in enumerate(overload.positional)
+        if re.search(rf"\b{name}\b", text)
+    ]
+    return tuple(read), text
 
 
 def sight(row: Row, overload: Overload, *, dtype: str | None = None) -> Sight:
@@ -115,21 +103,6 @@ def sight(row: Row, overload: Overload, *, dtype: str | None = None) -> Sight:
     kinds = dict.fromkeys(("default", "out", "inplace"), FALSE) | {overload.kind: TRUE}
     facts = dict(row.facts) | {"itemsize": f"{row.first}.element_size()"}
     return Sight(facts=facts, words={"dtype": dtypes, "overload": kinds})
-
-
-def _overload(name: str, schema: Any) -> Overload:
-    written = tuple(item.name for item in schema.arguments if item.alias_info is not None and item.alias_info.is_write)
-    return Overload(
-        name=name.removeprefix("aten::"),
-        positional=tuple(item.name for item in schema.arguments if not item.kwarg_only),
-        defaults=tuple(
-            (item.name, item.default_value)
-            for item in schema.arguments
-            if not item.kwarg_only and item.has_default_value()
-        ),
-        words=tuple(item.name for item in schema.arguments if item.kwarg_only),
-        written=written,
-    )
 
 
 def _branches(quirks: Sequence[Quirk], target: Target, seen: Sight, overload: Overload) -> list[Branch]:
@@ -167,11 +140,7 @@ def _target(row: Row, overload: Overload, key: str) -> Target:
     whole = base if overload.written else overload.name
     native = torch.library.get_kernel(f"aten::{whole}", key).call_boxed
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
-
-    def kernel(*arguments: Any, **words: Any) -> Any:
-        return native(keys, *arguments, **words)
-
-    return Target(row=row, names=overload.positional, kernel=kernel, alternatives=alternatives(base, key))
+    return Target(row=row, overload=overload, native=native, keys=keys, alternatives=alternatives(base, key))
 
 
 def _landing(found: Kernel, overload: Overload) -> Kernel:

@@ -28,8 +28,9 @@ class Row:
     """`name`: in the dispatcher; all its overloads are meant. `serves`: operators of quirks that end here.
 
     `under`: operators that end here on devices without a kernel of their own for them. `first`: the argument whose
-    dtype counts. `composed`: hooked even where one kernel serves all devices. `inductor`: torch.compile's default
-    backend calls it, too, rather than write code of its own.
+    dtype counts. `product`: how many dimensions its operands have, where it is a product of matrices. `composed`:
+    hooked even where one kernel serves all devices. `inductor`: torch.compile's default backend calls it, too, rather
+    than write code of its own.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Row:
     facts: Mapping[str, str]
     sides: tuple[Side, ...] = ()
     under: tuple[str, ...] = ()
+    product: int = 0
     composed: bool = False
     inductor: bool = False
 
@@ -96,6 +98,7 @@ ROWS: tuple[Row, ...] = (
             side("N", 1, ("mat2", 1)),
             side("K", None, ("self", 1), ("mat2", 0)),
         ),
+        product=2,
         inductor=True,
     ),
     *(
@@ -106,6 +109,7 @@ ROWS: tuple[Row, ...] = (
             first="mat1",
             facts=_ADDMM,
             sides=_ADDMM_SIDES,
+            product=2,
             inductor=True,
         )
         for name in ("addmm", "addmm_")
@@ -122,10 +126,19 @@ ROWS: tuple[Row, ...] = (
             side("N", 2, ("mat2", 2)),
             side("K", None, ("self", 2), ("mat2", 1)),
         ),
+        product=3,
         inductor=True,
     ),
     *(
-        Row(name=name, serves=("baddbmm",), first="batch1", facts=_BADDBMM, sides=_BADDBMM_SIDES, inductor=True)
+        Row(
+            name=name,
+            serves=("baddbmm",),
+            first="batch1",
+            facts=_BADDBMM,
+            sides=_BADDBMM_SIDES,
+            product=3,
+            inductor=True,
+        )
         for name in ("baddbmm", "baddbmm_")
     ),
     Row(

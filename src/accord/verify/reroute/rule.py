@@ -35,6 +35,16 @@ class Sight:
     words: Mapping[str, Mapping[str, str]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One of an operator's `count` arguments, at `position`; a tensor, or else an integer."""
+
+    name: str
+    position: int
+    count: int
+    tensor: bool
+
+
 def condition(region: Region, sight: Sight, language: Language = PYTHON) -> str:
     """Whether a call lies in the region, as an expression of this language."""
     cases = [_all((_atom(atom, sight, language) for atom in ordered(case)), language) for case in region.cases]

@@ -4,35 +4,50 @@ In: the functional kernel of an operator, its row, a `Workaround`. Out: a callab
 itself, so that it can't run into its own reroute; the result has the native one's shape and dtype.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from accord.terms.quirk import Way, Workaround
+from accord.verify.reroute.overloads import Overload
 from accord.verify.reroute.rows import Row, Side
+from accord.verify.reroute.straight import WIDE, pad_text, side_and_number, upcast_text
 
 Kernel = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a way works on. `names`: the kernel's arguments in order. `alternatives`: what else computes the same."""
+    """What a way works on: the functional kernel as `native(keys, ...)`, and what else computes the same."""
 
     row: Row
-    names: tuple[str, ...]
-    kernel: Kernel
+    overload: Overload
+    native: Kernel
+    keys: Any
     alternatives: Mapping[str, Kernel]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arguments that go by position."""
+        return self.overload.positional
+
+    @property
+    def kernel(self) -> Kernel:
+        """The functional kernel, without its keys."""
+        native, keys = self.native, self.keys
+        return lambda *arguments, **words: native(keys, *arguments, **words)
 
 
 def way(workaround: Workaround, target: Target) -> Kernel | None:
     """A function that computes what the kernel should; None where this operator has no such way."""
     detail = workaround.detail
+    if (found := straight(workaround, target)) is not None:
+        return found
     match workaround.way:
         case Way.PAD:
-            return _pad(*_side_and_number(detail, "to", target.row), target)
+            return _pad(*side_and_number(detail, "to", target.row), target)
         case Way.SPLIT:
-            return _split(*_side_and_number(detail, "by", target.row), target)
+            return _split(*side_and_number(detail, "by", target.row), target)
         case Way.UPCAST:
             return _upcast(detail, target)
         case Way.CONTIGUOUS:
@@ -47,11 +62,26 @@ def way(workaround: Workaround, target: Target) -> Kernel | None:
             return _on_cpu(target)
 
 
-def _side_and_number(detail: str, word: str, row: Row) -> tuple[Side | None, int]:
-    found = re.fullmatch(rf"(\w+) {word} (\d+)", detail)
-    if found is None or int(found[2]) < 1:
-        return None, 0
-    return row.side(found[1]), int(found[2])
+def straight(workaround: Workaround, target: Target) -> Kernel | None:
+    """The commonest ways of matrix products, without a loop: small products take as long as the loop would."""
+    if not target.row.product:
+        return None
+    import torch
+
+    match workaround.way:
+        case Way.UPCAST if workaround.detail in WIDE:
+            text = upcast_text(target.row, target.overload, workaround.detail)
+        case Way.PAD:
+            side, multiple = side_and_number(workaround.detail, "to", target.row)
+            if side is None:
+                return None
+            text = pad_text(target.row, target.overload, side, multiple)
+        case _:
+            return None
+    space: dict[str, Any] = {"native": target.native, "keys": target.keys, "has": _has, "pad": torch.constant_pad_nd}
+    exec(compile(text, f"<accord {workaround.way} of {target.overload.name}>", "exec"), space)  # our own texts
+    made: Kernel = space["way"]
+    return made
 
 
 def _places(side: Side, target: Target) -> tuple[tuple[int, int], ...]:
@@ -123,9 +153,9 @@ def _split(side: Side | None, length: int, target: Target) -> Kernel | None:
 def _upcast(detail: str, target: Target) -> Kernel | None:
     import torch
 
-    wide = {"f32": torch.float32, "f64": torch.float64}.get(detail)
-    if wide is None:
+    if detail not in WIDE:
         return None
+    wide = getattr(torch, WIDE[detail])
     first, kernel = target.names.index(target.row.first), target.kernel
 
     def upcast(*arguments: Any, **words: Any) -> Any:
