@@ -31,10 +31,13 @@ class Tuning:
     """Parts of the peak that an engine reaches, and what each step costs besides; see estimate/tuning.yaml.
 
     Efficiencies are 0 to 1. `sharpness` is the p of the norm that joins compute and memory time of one class (large:
-    the longer one alone). `step_s` is paid once a step, `layer_s` once a layer, `launch_s` once a kernel,
-    `quantize_s` besides by each matrix multiply in fewer than 16 bits: its activations are brought there first.
-    `collective_s` is paid by each all-reduce, times log2 of its ranks. `imbalance` is how much longer the fullest of
-    expert-parallel ranks takes. `uncertainty` is relative.
+    the longer one alone). `step_s` is paid once a step, `layer_s` once a layer, `scan_s` besides by one with a
+    recurrence and `experts_s` by one with experts, whose call is several kernels; `launch_s` once a kernel,
+    `quantize_s` besides by each matrix multiply in fewer than 16 bits: its activations are brought there first;
+    `eager_s` by each kernel of a step that reads prompts (those of others are launched as one graph);
+    `sequence_s` once a sequence, `collective_s` by each all-reduce, times log2 of its ranks. `expert_tile` is the
+    number of units that a kernel charges an expert with at least. `imbalance` is how much longer the fullest of
+    expert-parallel ranks takes. `whole` is a factor on all of it. `uncertainty` is relative.
     """
 
     gemm: float = 0.6
@@ -42,6 +45,7 @@ class Tuning:
     experts: float = 0.5
     attention: float = 0.4
     memory: float = 0.75
+    experts_memory: float = 0.75
     cache: float = 0.6
     link: float = 0.6
     sharpness: float = 2.0
@@ -49,8 +53,14 @@ class Tuning:
     layer_s: float = 20e-6
     launch_s: float = 0.0
     quantize_s: float = 0.0
+    experts_s: float = 0.0
+    scan_s: float = 0.0
+    eager_s: float = 0.0
+    sequence_s: float = 0.0
+    expert_tile: float = 0.0
     collective_s: float = 8e-6
     imbalance: float = 0.3
+    whole: float = 1.0
     uncertainty: float = 0.4
     source: Source = Source.ASSUMED
 
