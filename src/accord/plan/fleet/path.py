@@ -64,7 +64,7 @@ class Path:
                     moments = self._moments(term.what, stage, columns)
                     found[:, 0, number] += moments.mean * term.factor
                     found[:, 1, number] += moments.variance * term.factor**2
-        return found.reshape(len(columns), -1)
+        return found.reshape(len(columns), 2 * len(self.trails))
 
     def ratios(self, figures: Array) -> Array:
         """[rows, objectives]: predictions over bounds."""
