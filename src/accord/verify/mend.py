@@ -117,11 +117,9 @@ def _tested(region: Region, made: Workaround, item: Class, trial: Trial, search:
 
 def _workaround(item: Class, points: Sequence[Point], group: _Group) -> Workaround:
     """Classes meet in the middle between the nearest points that were tried."""
-    search = group.search
-    low = _middle(search.size(points[item.start - 1]), search.size(points[item.start])) + 1 if item.start else None
-    high = (
-        _middle(search.size(points[item.stop - 1]), search.size(points[item.stop])) if item.stop < len(points) else None
-    )
+    search, last = group.search, item.stop == len(points)
+    low = None if item.start == 0 else _border(points[item.start - 1 : item.start + 1], search) + 1
+    high = None if last else _border(points[item.stop - 1 : item.stop + 1], search)
     bounds = () if low is None and high is None else (Range(factors=search.factors, low=low, high=high),)
     return Workaround(
         way=item.attempt.way,
