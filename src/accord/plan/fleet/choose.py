@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from accord.plan.fleet.front import Ints
 from accord.plan.fleet.menu import EASE, Market, Menu, Problem, Shape, bill
 from accord.plan.fleet.merge import hopeful, merge, unbeaten
 from accord.plan.fleet.pools import BUSY_MAX, NONE, Options, joined, pairs, singles
@@ -99,11 +100,11 @@ def _of_shape(number: int, shape: Shape, market: Market, rate_rps: float, *, lim
     """
     alone = tuple(singles(shape, role, market, rate_rps, cost_max=limit) for role in range(len(shape.menus)))
     picks, kept, _ = _exact(shape, market, alone, limit=limit)
-    found = [_choice(number, shape, market, kept, pick=tuple(pick)) for pick in picks]
+    found = _choices(number, shape, market, kept, picks=picks)
     limit = min([limit, *(choice.cost * (1 + EASE) for choice in found)])
     mixed = [_with_pairs(shape, market, alone, row, rate_rps=rate_rps, limit=limit) for row in range(len(alone))]
     picks, kept, whole = _exact(shape, market, tuple(role for role, _ in mixed), limit=limit)
-    found += [_choice(number, shape, market, kept, pick=tuple(pick)) for pick in picks]
+    found += _choices(number, shape, market, kept, picks=picks)
     return list(dict.fromkeys(found)), whole and all(complete for _, complete in mixed)
 
 
@@ -138,7 +139,7 @@ def _least_cost(menu: Menu, market: Market, rate_rps: float) -> float:
 
 def _exact(
     shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float
-) -> tuple[list[list[int]], tuple[Options, ...], bool]:
+) -> tuple[Ints, tuple[Options, ...], bool]:
     """The best picks within the supply, what they are picks of, and whether nothing was left out.
 
     First no kinds are told apart; where the best then takes more of a kind than there is, that kind is. Not telling
@@ -148,7 +149,7 @@ def _exact(
     limit = _start(shape, market, roles, limit)
     roles = hopeful(shape, roles, limit=limit)
     if not all(len(role) for role in roles):
-        return [], roles, True
+        return np.zeros((0, len(roles)), dtype=np.int64), roles, True
     apart = np.zeros(len(market.kinds), dtype=bool)
     while True:
         kept, whole = unbeaten(shape, roles, apart, market)
@@ -156,24 +157,36 @@ def _exact(
         whole = whole and all_met
         cards = sum((role.cards[picks[:, number]] for number, role in enumerate(kept)), np.zeros(()))
         if not len(picks):
-            return [], kept, whole
+            return picks, kept, whole
         over = np.asarray(np.ceil(cards - EASE) > market.supply)
         held = np.flatnonzero(~over.any(axis=1))
         if len(held) and held[0] == 0:
-            return picks[held].tolist(), kept, whole
+            return picks[held], kept, whole
         apart = apart | over[0]
 
 
-def _choice(number: int, shape: Shape, market: Market, roles: tuple[Options, ...], *, pick: tuple[int, ...]) -> Choice:
-    cards = sum(role.cards[row] for role, row in zip(roles, pick, strict=True))
-    ratios = shape.judge.ratios(sum(role.figures[row] for role, row in zip(roles, pick, strict=True))[None])
-    return Choice(
-        shape=number,
-        staff=tuple(_staff(menu.role, role, row) for menu, role, row in zip(shape.menus, roles, pick, strict=True)),
-        cost=float(bill(market, np.atleast_2d(cards))[0]),
-        cards=tuple(np.atleast_1d(cards).tolist()),
-        ratios=tuple(ratios[0].tolist()),
-    )
+def _choices(number: int, shape: Shape, market: Market, roles: tuple[Options, ...], *, picks: Ints) -> list[Choice]:
+    """The best of these picks."""
+    if not len(picks):
+        return []
+    cards = np.sum([role.cards[picks[:, at]] for at, role in enumerate(roles)], axis=0)
+    figures = np.sum([role.figures[picks[:, at]] for at, role in enumerate(roles)], axis=0)
+    costs, ratios = bill(market, cards), shape.judge.ratios(figures)
+    near = np.round(ratios.max(axis=1, initial=0.0), 9)
+    best = np.lexsort((near, np.round(costs, 9)))[:_KEEP]
+    return [
+        Choice(
+            shape=number,
+            staff=tuple(
+                _staff(menu.role, role, int(picks[row, at]))
+                for at, (menu, role) in enumerate(zip(shape.menus, roles, strict=True))
+            ),
+            cost=float(costs[row]),
+            cards=tuple(cards[row].tolist()),
+            ratios=tuple(ratios[row].tolist()),
+        )
+        for row in best.tolist()
+    ]
 
 
 def _staff(name: str, role: Options, row: int) -> Staff:

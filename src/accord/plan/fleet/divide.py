@@ -74,10 +74,11 @@ def _divisions(needs: Needs, supply: Supply) -> Iterator[tuple[Parallel, float]]
         for share in SHARES:
             yield Parallel(), share
     tensors = _powers(min(supply.linked, supply.free[0]))
+    layers = len({layer for tensor in needs.tensors for layer in tensor.layers})
     for tensor in tensors:
         for pipeline in (1, *(_PIPELINES if tensor == tensors[-1] else ())):
             parallel = Parallel(tensor=tensor, pipeline=pipeline)
-            if _stands(parallel, supply):
+            if pipeline <= max(1, layers) and _stands(parallel, supply):
                 yield parallel, 1.0
     if not any(isinstance(item, Experts) for item in needs.operators):
         return
