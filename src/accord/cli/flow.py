@@ -59,6 +59,14 @@ def prepare(intent: Intent, out: Console, *, measure: bool = False, verify: bool
     return Prepared(intent=intent, machine=machine, answer=answer, model=model, assets=assets, speeds=speeds, home=home)
 
 
+def measured_stages(model: Model, machine: Machine, out: Console) -> tuple[StageSpeed, ...]:
+    """The speeds of an embedded model's stages, measured now; later plans count with them."""
+    home = weights.home()
+    assets = _fetch(model, home, out, verify=False)
+    profile_local.forget(model, machine=machine, home=home)
+    return _speeds(model, machine=machine, home=home, assets=assets, out=out)
+
+
 def planned_freely(prepared: Prepared) -> Prepared:
     """The same, planned without objectives; they are still measured against."""
     free = replace(prepared.intent, objectives=())

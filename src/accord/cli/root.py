@@ -56,6 +56,12 @@ def _render() -> click.Command:
     return render
 
 
+def _profile() -> click.Command:
+    from accord.cli.profile import profile
+
+    return profile
+
+
 def _fleet() -> click.Command:
     from accord.cli.fleet import fleet
 
@@ -69,6 +75,7 @@ _VERBS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "model": ("Show the stage graph of a model: weights, caches and work, from its card.", _model),
     "render": ("Write a fleet's plan as Kubernetes manifests or command lines.", _render),
     "fleet": ("Find out what devices there are, on this machine or in a cluster, and look at them.", _fleet),
+    "profile": ("Measure a device, so that plans count with what it reaches.", _profile),
     "explain": ("Say in words what a plan promises and stands on.", _explain),
 }
 

@@ -19,6 +19,7 @@ from accord.plan.fleet.supply import Supply, supplies
 from accord.plan.fleet.types import Ground, Offers, offers
 from accord.terms.account import Aim
 from accord.terms.architecture import Architecture
+from accord.terms.calibration import Calibration
 from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import Role
 from accord.terms.intent import Intent, Objective
@@ -55,9 +56,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What is known beyond the catalog: tunings of engines on kinds, and quirks of devices."""
+    """What is known beyond the catalog: tunings of engines on kinds, what was measured of kinds, quirks of devices."""
 
     tunings: Tunings = assumed
+    calibrations: tuple[Calibration, ...] = ()
     quirks: tuple[Quirk, ...] = ()
 
 
@@ -69,8 +71,9 @@ def question_of(intent: Intent, architecture: Architecture, fleet: Fleet, *, giv
     demand = demand_of(architecture, intent)
     found = supplies(fleet)
     ground = Ground(
-        architecture=architecture, demand=demand, supplies=found, perform=perform_of(architecture, given.tunings),
-        allow=intent.allow, hits=_hits_of(architecture, given.quirks),
+        architecture=architecture, demand=demand, supplies=found, allow=intent.allow,
+        perform=perform_of(architecture, given.tunings, given.calibrations),
+        hits=_hits_of(architecture, given.quirks),
     )  # fmt: skip
     roles = {role: offers(ground, role) for shape in _shapes(demand) for role in shape}
     shapes = tuple(tuple(roles[role] for role in shape) for shape in _shapes(demand))

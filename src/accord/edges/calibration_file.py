@@ -1,0 +1,128 @@
+"""A `Calibration` <-> YAML, and the folder in which they are kept.
+
+In: a `Calibration`, or a file of one. Out: text, or the `Calibration`. Invariant: load(dump(calibration)) ==
+calibration, figure for figure; what a person edited is checked like any other input.
+"""
+
+import math
+import re
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from accord.edges.fields import Fields, leaf_version
+from accord.edges.fleet_kinds import check_kind_name
+from accord.edges.typed_tree import typed
+from accord.edges.whole_text import save_text
+from accord.edges.yaml_tree import Limits, Tree, read_file, read_text
+from accord.terms.calibration import Calibration, Kernel, Sample
+from accord.terms.errors import BadInput, BrokenEdge
+
+_LIMITS = Limits(text_bytes_max=4 << 20, nodes_max=100_000)
+_FIX = "write it as `accord profile --out` does"
+
+
+def dump_calibration(calibration: Calibration) -> str:
+    """The calibration as YAML, in the order of its fields, with exact figures; a sample a line."""
+    plain = msgspec.to_builtins(calibration)
+    lists = {name: plain.pop(name) for name in ("samples", "stages")}
+    text = yaml.safe_dump({"accord": 1, "calibration": plain}, sort_keys=False, allow_unicode=True, width=120)
+    for name, items in lists.items():
+        rows = "".join(f"  - {_line(item)}\n" for item in items)
+        text += f"  {name}:\n{rows}" if items else f"  {name}: []\n"
+    return text
+
+
+def _line(item: object) -> str:
+    return yaml.safe_dump(item, sort_keys=False, allow_unicode=True, default_flow_style=True, width=1 << 20).strip()
+
+
+def save_calibration(calibration: Calibration, path: Path) -> None:
+    """Writes the calibration whole or not at all; makes the folder."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BrokenEdge(f"calibration: {path.parent}: {error.strerror}; choose another place with --out") from error
+    save_text(path, dump_calibration(calibration), what="calibration")
+
+
+def load_calibration(path: Path) -> Calibration:
+    """The calibration of a file. BadInput names the field that is wrong."""
+    return _calibration(read_file(path, what="calibration", limits=_LIMITS))
+
+
+def calibration_from_text(text: str) -> Calibration:
+    """The same for the text of a document."""
+    return _calibration(read_text(text, what="calibration", limits=_LIMITS))
+
+
+def kept_at(home: Path, kind: str, engine: str | None) -> Path:
+    """Where the calibration of a kind, with one engine or with all, is kept."""
+    return home / "calibrations" / (f"{kind}.yaml" if engine is None else f"{kind}@{engine}.yaml")
+
+
+def kept(home: Path) -> tuple[Calibration, ...]:
+    """All calibrations that are kept, sorted by their files' names."""
+    return tuple(load_calibration(path) for path in sorted((home / "calibrations").glob("*.yaml")))
+
+
+def _calibration(tree: Tree) -> Calibration:
+    fields = Fields(tree, field="")
+    fields.must("accord", leaf_version)
+    given = fields.must("calibration", lambda below, _: below)
+    fields.end()
+    found = typed(given, Calibration, field="calibration", fix=_FIX)
+    check_kind_name(found.kind, field="calibration.kind")
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", found.taken):
+        raise BadInput(field="calibration.taken", value=found.taken, problem="not a date", fix="write it as 2026-12-01")
+    _check_reached(found)
+    for number, sample in enumerate(found.samples):
+        _check_sample(sample, field=f"calibration.samples[{number}]")
+    return found
+
+
+def _check_reached(found: Calibration) -> None:
+    by = found.reached
+    figures = {
+        **{f"rates[{number}].flops_per_s": rate.flops_per_s for number, rate in enumerate(by.rates)},
+        "experts": by.experts,
+        "experts_bytes_per_s": by.experts_bytes_per_s,
+        "bandwidth_bytes_per_s": by.bandwidth_bytes_per_s,
+        "attention_flops_per_s": by.attention_flops_per_s,
+        "cache_bytes_per_s": by.cache_bytes_per_s,
+        "link_bytes_per_s": by.link_bytes_per_s,
+    }
+    for name, value in figures.items():
+        if value is not None and not 0 < value < 1e21:
+            raise _wrong(f"calibration.reached.{name}", value, "more than 0")
+    times = {
+        "collective_s": by.collective_s,
+        "link_latency_s": by.link_latency_s,
+        "launch_s": by.launch_s,
+        "quantize_s": by.quantize_s,
+    }
+    for name, value in times.items():
+        if value is not None and not 0 <= value < 1:
+            raise _wrong(f"calibration.reached.{name}", value, "seconds, 0 or more, below 1")
+    if by.sharpness is not None and not 1 <= by.sharpness < math.inf:
+        raise _wrong("calibration.reached.sharpness", by.sharpness, "1 or more")
+    if not 0 <= by.uncertainty < math.inf:
+        raise _wrong("calibration.reached.uncertainty", by.uncertainty, "a share, 0 or more")
+
+
+def _check_sample(sample: Sample, *, field: str) -> None:
+    for name, value, above in (
+        ("flops", sample.flops, -1.0),
+        ("moved_bytes", sample.moved_bytes, -1.0),
+        ("seconds", sample.seconds, 0.0),
+        ("ranks", float(sample.ranks), 0.0),
+    ):
+        if not above < value < math.inf:
+            raise _wrong(f"{field}.{name}", value, "a finite figure, not below 0")
+    if sample.kernel is Kernel.GEMM and sample.math is None:
+        raise _wrong(f"{field}.math", None, "the format of the matrix multiply")
+
+
+def _wrong(field: str, value: object, wanted: str) -> BadInput:
+    return BadInput(field=field, value=value, problem="out of range", fix=f"write {wanted}")
