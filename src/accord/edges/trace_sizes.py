@@ -64,7 +64,7 @@ def read_trace_sizes(path: Path, *, field: str) -> TraceSizes:
 def _bounded(lines: Iterator[str], path: Path, field: str) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         if len(line) > _LINE_MAX or number > _REQUESTS_MAX:
-            raise _wrong(path, field, number, "too long", "give a trace of at most ten million short lines")
+            raise _wrong(path, field, number, problem="too long", fix="give a trace of at most ten million short lines")
         yield line
 
 
@@ -91,7 +91,7 @@ def _of_json(line: str, path: Path, field: str, number: int) -> _Request:
         at_ms, inputs, outputs = (values[name] for name in _JSON)
         return _request(float(at_ms) / 1e3, int(inputs), int(outputs))
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise _wrong(path, field, number, f"not a request: {error}", f"write {', '.join(_JSON)}") from error
+        raise _wrong(path, field, number, problem=f"not a request: {error}", fix=f"write {', '.join(_JSON)}") from error
 
 
 def _of_row(row: list[str], places: list[int], number: int, *, path: Path, field: str) -> _Request:
@@ -99,7 +99,7 @@ def _of_row(row: list[str], places: list[int], number: int, *, path: Path, field
         at, inputs, outputs = (row[place].strip() for place in places)
         return _request(_seconds(at), int(inputs), int(outputs))
     except (ValueError, IndexError) as error:
-        raise _wrong(path, field, number, f"not a request: {error}", f"write {', '.join(_CSV)}") from error
+        raise _wrong(path, field, number, problem=f"not a request: {error}", fix=f"write {', '.join(_CSV)}") from error
 
 
 def _request(at_s: float, inputs: int, outputs: int) -> _Request:
@@ -145,5 +145,5 @@ def _at(ordered: list[int], part: float) -> int:
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
-def _wrong(path: Path, field: str, number: int, problem: str, fix: str) -> BadInput:
+def _wrong(path: Path, field: str, number: int, *, problem: str, fix: str) -> BadInput:
     return BadInput(field=field, value=f"{path}, line {number}", problem=problem, fix=fix)
