@@ -245,7 +245,7 @@ def _one_card_more(at: ProblemAt, kind: int, rate: float) -> Problem:
 
 def _margin(question: Question, choice: Choice, rate: float, margin: Margin, problem_at: ProblemAt) -> Margin:
     if question.aim is Aim.RATE:
-        most = fastest(problem_at)
+        most = fastest(problem_at, known=(rate, choice))
         return replace(margin, gained_rps=max(0.0, (most.rate_rps if most else rate) - rate))
     found = cheapest(problem_at(rate), rate).choices
     saved = max(0.0, choice.cost - found[0].cost) if found else 0.0

@@ -68,6 +68,15 @@ def quiet(_: Progress) -> bool:
 
 def cheapest(problem: Problem, rate_rps: float, *, watch: Watch = quiet) -> Found:
     """The cheapest plans over all shapes; none if nothing meets the objectives, the supply and the budget."""
+    return _search(problem, rate_rps, watch=watch, enough=False)
+
+
+def any_plan(problem: Problem, rate_rps: float) -> Found:
+    """The first plan that comes along, if there is any."""
+    return _search(problem, rate_rps, watch=quiet, enough=True)
+
+
+def _search(problem: Problem, rate_rps: float, *, watch: Watch, enough: bool) -> Found:
     market = _even(problem.market)
     # The price that breaks ties must not push a plan over the budget.
     slack = float((market.price - problem.market.price) @ np.minimum(market.supply, 1e6))
@@ -77,10 +86,12 @@ def cheapest(problem: Problem, rate_rps: float, *, watch: Watch = quiet) -> Foun
         if not watch(Progress(step=shape.name, done=number, of=len(problem.shapes), cost=limit)):
             whole = False
             break
-        choices, complete = _of_shape(number, shape, market, rate_rps, limit=limit)
+        choices, complete = _of_shape(number, shape, market, rate_rps, limit=limit, enough=enough)
         whole = whole and complete
         found += choices
         limit = min([limit, *(choice.cost * (1 + EASE) for choice in choices)])
+        if enough and found:
+            break
     exact = [_priced(choice, problem.market) for choice in sorted(found, key=_order)]
     return Found(
         choices=tuple(item for item in exact if item.cost <= problem.cost_max * (1 + EASE))[:_KEEP], whole=whole
@@ -93,30 +104,24 @@ def _even(market: Market) -> Market:
     return Market(kinds=market.kinds, price=market.price + _TIE * top, supply=market.supply)
 
 
-def _of_shape(number: int, shape: Shape, market: Market, rate_rps: float, *, limit: float) -> tuple[list[Choice], bool]:
+def _of_shape(
+    number: int, shape: Shape, market: Market, rate_rps: float, *, limit: float, enough: bool
+) -> tuple[list[Choice], bool]:
     """The best plans of one shape that cost at most `limit`, and whether all of its space was looked at.
 
-    Single pools come first: the best plan of theirs bounds what mixed ones may cost.
+    Single pools come first: the best plan of theirs bounds what mixed ones may cost. `enough`: the first plan will do.
     """
     alone = tuple(singles(shape, role, market, rate_rps, cost_max=limit) for role in range(len(shape.menus)))
-    picks, kept, _ = _exact(shape, market, alone, limit=limit)
+    picks, kept, _ = _exact(shape, market, alone, limit=limit, enough=enough)
     found = _choices(number, shape, market, kept, picks=picks)
+    if enough and found:
+        return found, True
     limit = min([limit, *(choice.cost * (1 + EASE) for choice in found)])
     mixed = [_with_pairs(shape, market, alone, row, rate_rps=rate_rps, limit=limit) for row in range(len(alone))]
-    picks, kept, whole = _exact(shape, market, tuple(role for role, _ in mixed), limit=limit)
+    roles = tuple(role for role, _ in mixed)
+    picks, kept, whole = _exact(shape, market, roles, limit=limit, enough=enough)
     found += _choices(number, shape, market, kept, picks=picks)
     return list(dict.fromkeys(found)), whole and all(complete for _, complete in mixed)
-
-
-def _start(shape: Shape, market: Market, roles: tuple[Options, ...], limit: float) -> float:
-    """What a plan at hand costs, or what was known before."""
-    if not all(len(role) for role in roles):
-        return limit
-    pick = good_start(shape, market, roles)
-    if pick is None:
-        return limit
-    cards = sum(role.cards[row] for role, row in zip(roles, pick, strict=True))
-    return min(limit, float(bill(market, np.atleast_2d(cards))[0]) * (1 + EASE))
 
 
 def _with_pairs(
@@ -138,16 +143,22 @@ def _least_cost(menu: Menu, market: Market, rate_rps: float) -> float:
 
 
 def _exact(
-    shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float
+    shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float, enough: bool
 ) -> tuple[Ints, tuple[Options, ...], bool]:
     """The best picks within the supply, what they are picks of, and whether nothing was left out.
 
     First no kinds are told apart; where the best then takes more of a kind than there is, that kind is. Not telling
     kinds apart leaves out more, and is right as long as the supply doesn't bind.
     """
-    roles = hopeful(shape, roles, limit=limit)
-    limit = _start(shape, market, roles, limit)
-    roles = hopeful(shape, roles, limit=limit)
+    roles = hopeful(shape, market, roles, limit=limit)
+    pick = good_start(shape, market, roles) if all(len(role) for role in roles) else None
+    if pick is not None:
+        cards = np.sum([role.cards[row] for role, row in zip(roles, pick, strict=True)], axis=0)
+        cost = float(bill(market, cards[None])[0]) * (1 + EASE)
+        if enough and cost <= limit:
+            return np.array([pick]), roles, True
+        limit = min(limit, cost)
+        roles = hopeful(shape, market, roles, limit=limit)
     if not all(len(role) for role in roles):
         return np.zeros((0, len(roles)), dtype=np.int64), roles, True
     apart = np.zeros(len(market.kinds), dtype=bool)

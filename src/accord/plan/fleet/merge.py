@@ -29,8 +29,10 @@ class _Partial:
     figures: Floats
 
 
-def hopeful(shape: Shape, roles: tuple[Options, ...], *, limit: float, rounds: int = 4) -> tuple[Options, ...]:
-    """The rows that cost and objectives allow where all other roles are at their best."""
+def hopeful(
+    shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float, rounds: int = 4
+) -> tuple[Options, ...]:
+    """The rows that cost, supply and objectives allow where all other roles are at their best."""
     for _ in range(rounds):
         before = [len(role) for role in roles]
         for number in range(len(roles)):
@@ -38,7 +40,9 @@ def hopeful(shape: Shape, roles: tuple[Options, ...], *, limit: float, rounds: i
                 return roles
             others = [role for one, role in enumerate(roles) if one != number]
             least = sum(float(role.cost.min()) for role in others)
+            few = sum((role.cards.min(axis=0) for role in others), np.zeros(()))
             role = roles[number].at(np.flatnonzero(roles[number].cost + least <= limit))
+            role = role.at(np.flatnonzero((np.ceil(role.cards + few - EASE) <= market.supply).all(axis=1)))
             low = sum((role.figures.min(axis=0) for role in others), np.zeros(()))
             role = role.at(np.flatnonzero(shape.judge.meets(role.figures + low)))
             roles = (*roles[:number], role, *roles[number + 1 :])
@@ -108,17 +112,14 @@ def _none(roles: tuple[Options, ...], market: Market) -> _Partial:
 
 
 def _likely(shape: Shape, cost: Floats, figures: Floats, most: int) -> Ints:
-    """So many rows: those that none beats in both cost and the nearest objective, then the same of the rest."""
+    """So many rows: those that none beats in both cost and the nearest objective, then those near them."""
     late = shape.judge.ratios(figures).max(axis=1, initial=0.0)
-    left = np.lexsort((late, cost))
-    kept: list[Ints] = []
-    while most > 0 and len(left):
-        best = np.minimum.accumulate(late[left])
-        first = np.concatenate([[True], best[1:] < best[:-1]])
-        kept.append(left[first][:most])
-        most -= len(kept[-1])
-        left = left[~first]
-    return np.sort(np.concatenate(kept))
+    order = np.lexsort((late, cost))
+    # How far each row is above the best lateness that any at most as dear one has, in places of their ranking.
+    place = np.empty(len(order))
+    place[np.argsort(late, kind="stable")] = np.arange(len(order))
+    above = place[order] - np.minimum.accumulate(place[order])
+    return np.sort(order[np.argsort(above, kind="stable")[:most]])
 
 
 def _fewer(shape: Shape, role: Options, low: Floats, most: int) -> Options:

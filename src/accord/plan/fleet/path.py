@@ -22,7 +22,8 @@ from accord.terms.architecture import Architecture
 from accord.terms.fleet_plan import Role
 from accord.terms.intent import Metric, Objective
 
-_HALVINGS = 30  # of the bracket around a mixture's percentile, in its logarithm
+_HALVINGS = 20  # of the bracket around a mixture's percentile, in its logarithm: to a part in 20,000 at worst
+_SPAN = 50.0  # of that bracket at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,8 @@ class Path:
         held = np.ones(len(figures), dtype=bool)
         for parts, item in zip(self.parts, self.objectives, strict=True):
             bound = np.log(item.bound * (1 + 1e-9))
-            below = sum((part.share * _below(bound, self._times(part, figures)) for part in parts), np.zeros(()))
+            logs = [(part.share, *_logs(self._times(part, figures))) for part in parts]
+            below = sum((share * _below(bound, mean, sigma) for share, mean, sigma in logs), np.zeros(()))
             held &= (below >= item.percentile / 100 - 1e-9) | (not parts)
         return held
 
@@ -142,38 +144,33 @@ def percentile(parts: Iterable[tuple[float, Moments]], percent: float) -> Array:
     Below the mean a wider distribution of the same mean has the smaller percentiles. That slower devices would look
     better by being less even is no use to anyone: of all variances up to the given one, the worst counts.
     """
-    parts = tuple(parts)
     z = max(0.0, NormalDist().inv_cdf(percent / 100))
-    points = []
-    for _, times in parts:
-        sigma = np.minimum(_sigma(times), z)
-        points.append(_log(times.mean) + z * sigma - sigma**2 / 2)
+    logs = [(share, *_logs(times)) for share, times in parts]
+    worst = [(mean, np.minimum(sigma, z)) for _, mean, sigma in logs]
+    points = [mean + z * sigma - sigma**2 / 2 for mean, sigma in worst]
     if len(points) == 1:
         return np.asarray(np.exp(points[0]))
     low, high = np.min(points, axis=0), np.max(points, axis=0)
-    low = np.maximum(low, high - 50.0)
+    low = np.maximum(low, high - _SPAN)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        over = sum(share * _below(middle, times) for share, times in parts) >= percent / 100 - 1e-12
+        below = sum((share * _below(middle, mean, sigma) for share, mean, sigma in logs), np.zeros(()))
+        over = below >= percent / 100 - 1e-12
         low, high = np.where(over, low, middle), np.where(over, middle, high)
     return np.asarray(np.exp(high))
 
 
-def _below(log_x: Array | float, times: Moments) -> Array:
+def _below(log_x: Array | float, log_mean: Array, sigma: Array) -> Array:
     """The part of log-normal times that are at most x, where of all variances up to the given one the worst counts."""
-    far = log_x - _log(times.mean)
-    sigma = np.maximum(np.minimum(_sigma(times), np.sqrt(2 * np.maximum(far, 0.0))), 1e-9)
-    return np.where(far < -1e-12, 0.0, _normal(np.maximum(far, 0.0) / sigma + sigma / 2))
+    far = np.maximum(log_x - log_mean, 0.0)
+    spread = np.maximum(np.minimum(sigma, np.sqrt(2 * far)), 1e-9)
+    return np.where(log_x - log_mean < -1e-12, 0.0, _normal(far / spread + spread / 2))
 
 
-def _sigma(times: Moments) -> Array:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        squared = np.where(times.mean > 0, times.variance / times.mean**2, 0.0)
-    return np.asarray(np.sqrt(np.log1p(squared)))
-
-
-def _log(values: Array) -> Array:
-    return np.asarray(np.log(np.maximum(values, 1e-300)))
+def _logs(times: Moments) -> tuple[Array, Array]:
+    """The logarithm of the mean, and the standard deviation of the logarithm."""
+    mean = np.maximum(times.mean, 1e-300)
+    return np.log(mean), np.sqrt(np.log1p(times.variance / mean / mean))
 
 
 def _normal(x: Array) -> Array:

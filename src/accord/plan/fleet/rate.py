@@ -4,12 +4,14 @@ In: a problem for each rate. Out: the rate with the cheapest plan for it. Invari
 in the space carries more than `STEP` above it, as long as whoever carries a rate carries lower ones, too.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accord.plan.fleet.choose import Choice, Found, Progress, Watch, cheapest, quiet
+from accord.plan.fleet.choose import Choice, Found, Progress, Watch, any_plan, cheapest, quiet
+from accord.plan.fleet.front import Floats
 from accord.plan.fleet.menu import EASE, Problem, bill
 from accord.plan.fleet.pools import BUSY_MAX, NONE, staffed
 
@@ -28,47 +30,51 @@ class Fastest:
     found: Found
 
 
-def fastest(problem_at: ProblemAt, *, most: float = np.inf, watch: Watch = quiet) -> Fastest | None:
-    """None: no rate can be carried. `most`: a rate above which nobody asks."""
+def fastest(
+    problem_at: ProblemAt, *, most: float = np.inf, known: tuple[float, Choice] | None = None, watch: Watch = quiet
+) -> Fastest | None:
+    """None: no rate can be carried.
+
+    `most`: a rate above which nobody asks. `known`: a rate that a plan is known to carry.
+    """
     high = min(most, _without_objectives(problem_at(1.0)))
     if high <= 0:
         return None
-    going = Going(watch=watch)
-    best = going.search(problem_at, high)
-    rate = high
+    going, rate = _Going(problem_at, watch), high
+    best = known[1] if known is not None else going.plan(high)
     while best is None and rate > high * _LOWEST and not going.stopped:
-        # Steps double: most budgets that carry anything carry a good part of it.
+        # Most budgets that carry anything carry a good part of what the supply does.
         high, rate = rate, rate / 4
-        best = going.search(problem_at, rate)
+        best = going.plan(rate)
     if best is None:
         return None
-    low = min(most, carried(problem_at, best.choices[0], rate))
+    low = min(most, carried(problem_at, best, rate if known is None else known[0]))
     while low * (1 + STEP) < high and not going.stopped:
-        middle = low * (1 + STEP) if high < low * 1.05 else (low * high) ** 0.5
-        better = going.search(problem_at, middle)
+        middle = low * (1 + STEP) if high < low * 1.05 else math.sqrt(low * high)
+        better = going.plan(middle)
         if better is None:
             high = middle
-            continue
-        best, low = better, min(most, carried(problem_at, better.choices[0], middle))
-    last = going.search(problem_at, low)
-    return Fastest(rate_rps=low, found=last or best)
+        else:
+            best, low = better, min(most, carried(problem_at, better, middle))
+    found = cheapest(problem_at(low), low)
+    return Fastest(rate_rps=low, found=found if found.choices else Found(choices=(best,), whole=False))
 
 
-class Going:
+class _Going:
     """Searches that somebody watches; once stopped, none begins."""
 
-    def __init__(self, *, watch: Watch) -> None:
-        self.watch, self.stopped, self.done = watch, False, 0
+    def __init__(self, problem_at: ProblemAt, watch: Watch) -> None:
+        self.problem_at, self.watch, self.stopped, self.done = problem_at, watch, False, 0
 
-    def search(self, problem_at: ProblemAt, rate_rps: float) -> Found | None:
-        """The plans for a rate, None if there are none."""
-        step = f"{rate_rps:.3g} requests/s"
+    def plan(self, rate_rps: float) -> Choice | None:
+        """A plan for a rate, None if there is none."""
         self.done += 1
-        if self.stopped or not self.watch(Progress(step=step, done=self.done, of=self.done + 1, cost=np.inf)):
+        progress = Progress(step=f"{rate_rps:.3g} requests/s", done=self.done, of=self.done + 1, cost=np.inf)
+        if self.stopped or not self.watch(progress):
             self.stopped = True
             return None
-        found = cheapest(problem_at(rate_rps), rate_rps)
-        return found if found.choices else None
+        found = any_plan(self.problem_at(rate_rps), rate_rps)
+        return found.choices[0] if found.choices else None
 
 
 def carried(problem_at: ProblemAt, choice: Choice, at_least: float) -> float:
@@ -94,7 +100,7 @@ def holds(problem_at: ProblemAt, choice: Choice, rate_rps: float) -> bool:
     return cost <= problem.cost_max * (1 + EASE) and bool(problem.shapes[choice.shape].judge.meets(figures)[0])
 
 
-def figures_at(problem: Problem, choice: Choice, rate_rps: float) -> np.ndarray:
+def figures_at(problem: Problem, choice: Choice, rate_rps: float) -> Floats:
     """The judge's figures of a plan at a rate that it can carry, [1, figures]."""
     shape = problem.shapes[choice.shape]
     parts = []
@@ -125,7 +131,7 @@ def _without_objectives(problem: Problem) -> float:
             ]
             rates.append(sum(each))
         most = max([most, min(rates, default=0.0)])
-    return BUSY_MAX * most
+    return float(BUSY_MAX * most)
 
 
 def with_budget(problem_at: ProblemAt, more: float) -> ProblemAt:

@@ -5,6 +5,7 @@ fit. Invariant: what a device holds (weights of the fullest rank, activations, t
 is at most what the engine may take of it; at least one whole request fits.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from accord.terms.architecture import Needs, Stored
 from accord.terms.cache import CacheGroup
 from accord.terms.fleet_plan import Parallel, Role
 from accord.terms.layout import Layout, even_pipeline
-from accord.terms.pages import Length
+from accord.terms.pages import Length, PagePlan
 from accord.terms.refusal import Refusal
 from accord.terms.tensors import Dtype
 
@@ -78,7 +79,7 @@ class ReplicaType:
 
 def replica_type(needs: Needs, demand: StageDemand, performance: Performance, build: Build) -> ReplicaType | Refusal:
     """The type, or why it can't be."""
-    made = form(needs, build.stored, layout_of(needs, build.parallel), cache_dtype=build.cache_dtype)
+    made = _form(needs, build.stored, layout_of(needs, build.parallel), build.cache_dtype)
     if isinstance(made, Refusal):
         return made
     speeds = performance if build.share == 1.0 else shared(performance, build.share)
@@ -89,6 +90,19 @@ def replica_type(needs: Needs, demand: StageDemand, performance: Performance, bu
     if isinstance(batch, Refusal):
         return batch
     return ReplicaType(stage=needs.stage, build=build, performance=speeds, form=made, memory=memory, batch_max=batch)
+
+
+# A stage's roles, and its chunks of different sizes, have their forms and most of their page plans in common.
+@functools.lru_cache(maxsize=1024)
+def _form(needs: Needs, stored: Stored, layout: Layout, dtype: Dtype) -> Form | Refusal:
+    return form(needs, stored, layout, cache_dtype=dtype)
+
+
+@functools.lru_cache(maxsize=1024)
+def _pages(
+    groups: tuple[CacheGroup, ...], memory_bytes: int, dtype: Dtype, lengths: tuple[Length, ...]
+) -> PagePlan | Refusal:
+    return page_plan(groups, memory_bytes=memory_bytes, dtype=dtype, lengths=lengths)
 
 
 def layout_of(needs: Needs, parallel: Parallel) -> Layout:
@@ -149,7 +163,7 @@ def _batch(demand: StageDemand, made: Form, memory: Memory, build: Build) -> int
         return build.batch_max
     lengths = lengths_of(demand)
     groups = _on_fullest_pipeline_rank(made) if made.layout.pipeline else made.cache
-    pages = page_plan(groups, memory_bytes=memory.cache_bytes, dtype=build.cache_dtype, lengths=lengths)
+    pages = _pages(groups, memory.cache_bytes, build.cache_dtype, lengths)
     if isinstance(pages, Refusal):
         return pages
     longest = max(length.tokens for length in lengths)
