@@ -1,0 +1,56 @@
+"""Devices behind the port, one file for each library; `child` runs any of them in a process of its own.
+
+In: `Call`s. Out: `Outcome`s. A library is imported when its device is opened, and not before.
+"""
+
+from collections.abc import Callable, Mapping
+
+from accord.terms.errors import BadInput
+from accord.verify.ports import Device
+
+
+def open_here(name: str) -> Device:
+    """A device in this process: `numpy`, `onnxruntime`, `jax`, `openvino`, `torch`, or `torch:` and its own name.
+
+    BadInput for other names; BrokenEdge if the library isn't installed.
+    """
+    library, _, rest = name.partition(":")
+    made = _MAKERS.get(library)
+    if made is None:
+        known = ", ".join(_MAKERS)
+        raise BadInput(
+            field="DEVICE", value=name, problem="no such device", fix=f"name one of {known}, such as torch:cpu"
+        )
+    return made(rest)
+
+
+def _numpy(rest: str) -> Device:
+    from accord.verify.devices.with_numpy import NumpyDevice
+
+    return NumpyDevice()
+
+
+def _torch(rest: str) -> Device:
+    from accord.verify.devices.with_torch import TorchDevice
+
+    return TorchDevice(rest or "cpu")
+
+
+def _onnxruntime(rest: str) -> Device:
+    from accord.verify.devices.with_onnxruntime import OnnxRuntimeDevice
+
+    return OnnxRuntimeDevice()
+
+
+def _jax(rest: str) -> Device:
+    from accord.verify.devices.with_jax import JaxDevice
+
+    return JaxDevice()
+
+
+_MAKERS: Mapping[str, Callable[[str], Device]] = {
+    "torch": _torch,
+    "numpy": _numpy,
+    "onnxruntime": _onnxruntime,
+    "jax": _jax,
+}
