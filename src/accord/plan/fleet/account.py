@@ -35,6 +35,7 @@ from accord.terms.estimate import Source
 _NEAR = 0.97  # part of a limit that is used: at or above it, it binds
 _WEAKEST_FIRST = (Source.ASSUMED, Source.MODELLED, Source.MEASURED)
 _MILLISECOND_S = 1e-3
+_RIVAL_ROLES = 2  # of the dearest roles, in which a runner-up must differ
 
 
 def account_of(question: Question, found: Candidates, choice: Choice, *, margins: bool = True) -> Account:
@@ -166,7 +167,7 @@ def _word(name: str) -> str:
 
 
 def _runner_up(question: Question, choice: Choice, rate: float) -> RunnerUp | None:
-    """The cheapest plan without one of the types (kind and parallelism) of the role that costs most."""
+    """The cheapest plan without the types (kind and parallelism) of one of the roles that cost most."""
     problem = problem_of(question, rate)
     rivals = [
         rival
@@ -190,12 +191,18 @@ def _runner_up(question: Question, choice: Choice, rate: float) -> RunnerUp | No
 
 
 def _banned(question: Question, problem: Problem, choice: Choice) -> Iterator[Problem]:
-    """The problem without what the choice has in one of its roles, role by role; and without its shape."""
-    for number, staff in enumerate(choice.staff):
+    """The problem without what the choice has in one of its dearest roles."""
+    shape, market = problem.shapes[choice.shape], problem.market
+    costs = [
+        sum(count * float((menu.cards * market.price[menu.kind])[row]) for row, count in staff.pools)
+        for menu, staff in zip(shape.menus, choice.staff, strict=True)
+    ]
+    dearest = sorted(range(len(costs)), key=lambda number: -costs[number])[:_RIVAL_ROLES]
+    for number in dearest:
+        staff = choice.staff[number]
         offers = question.shapes[choice.shape][number]
         words = {_word(offers.items[row].name) for row, _ in staff.pools}
         kept = np.array([_word(name) not in words for name in offers.menu.names])
-        shape = problem.shapes[choice.shape]
         if kept.any():
             menu = replace(offers.menu, most=np.where(kept, shape.menus[number].most, 0))
             menus = (*shape.menus[:number], menu, *shape.menus[number + 1 :])

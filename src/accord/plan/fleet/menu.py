@@ -19,7 +19,7 @@ COLUMNS = 6
 LEVEL_STEP = 0.08
 LEVELS: Floats = 1.0 - np.exp(-LEVEL_STEP * np.arange(51))  # up to 98.2%
 # How many replicas take their requests from one queue; between two of these the smaller counts.
-SERVERS: Ints = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64], dtype=np.int64)
+SERVERS: Ints = np.array([1, 2, 4, 8, 16, 48], dtype=np.int64)
 EASE = 1e-9  # what rounding may do to a sum
 
 
@@ -31,6 +31,9 @@ class Judge(Protocol):
 
     def meets(self, figures: Floats) -> Flags:
         """Which rows meet all objectives; `figures` are the sums over all roles."""
+
+    def near(self, figures: Floats) -> Floats:
+        """Roughly how near the nearest objective is to its bound, by row: quick, to rank rows by."""
 
     def ratios(self, figures: Floats) -> Floats:
         """Each objective's prediction over its bound, [rows, objectives]."""

@@ -113,7 +113,7 @@ def _none(roles: tuple[Options, ...], market: Market) -> _Partial:
 
 def _likely(shape: Shape, cost: Floats, figures: Floats, most: int) -> Ints:
     """So many rows: those that none beats in both cost and the nearest objective, then those near them."""
-    late = shape.judge.ratios(figures).max(axis=1, initial=0.0)
+    late = shape.judge.near(figures)
     order = np.lexsort((late, cost))
     # How far each row is above the best lateness that any at most as dear one has, in places of their ranking.
     place = np.empty(len(order))

@@ -67,6 +67,17 @@ class Path:
                     found[:, 1, number] += moments.variance * term.factor**2
         return found.reshape(len(columns), 2 * len(self.trails))
 
+    def near(self, figures: Array) -> Array:
+        """Roughly how near the nearest objective is to its bound: of each kind of requests the mean, give or take."""
+        found = np.zeros(len(figures))
+        for parts, item in zip(self.parts, self.objectives, strict=True):
+            far = max(0.0, NormalDist().inv_cdf(item.percentile / 100))
+            for part in parts:
+                if part.share > 1 - item.percentile / 100:
+                    times = self._times(part, figures)
+                    found = np.maximum(found, (times.mean + far * np.sqrt(times.variance)) / item.bound)
+        return found
+
     def ratios(self, figures: Array) -> Array:
         """[rows, objectives]: predictions over bounds."""
         found = [self.predicted(number, figures) / item.bound for number, item in enumerate(self.objectives)]

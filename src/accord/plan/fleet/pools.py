@@ -12,7 +12,7 @@ from accord.plan.fleet.front import Floats, Ints, front
 from accord.plan.fleet.menu import COLUMNS, LEVELS, Market, Menu, Shape, columns_at
 
 NONE = -1
-PAIRS_MAX = 300_000  # mixed pools looked at in one role
+PAIRS_MAX = 100_000  # mixed pools looked at in one role
 BUSY_MAX = float(LEVELS[-1]) * (1 - 1e-9)
 _MEANS, _VARIANCES = slice(0, COLUMNS, 2), slice(1, COLUMNS, 2)
 _TYPES_FIRST = 64  # types that mixes are made of where not all pairs can be looked at; halved until they can

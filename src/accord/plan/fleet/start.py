@@ -22,7 +22,7 @@ def good_start(shape: Shape, market: Market, roles: tuple[Options, ...]) -> Pick
     """Roles are picked one by one, by cost and speed weighed against each other, then improved one at a time."""
     low = [role.figures.min(axis=0) for role in roles]
     total = np.sum(low, axis=0)
-    speed = [_late(shape, role.figures + (total - least)) for role, least in zip(roles, low, strict=True)]
+    speed = [shape.judge.near(role.figures + (total - least)) for role, least in zip(roles, low, strict=True)]
     scale = sum(float(role.cost.min()) for role in roles) or 1.0
     starts = {
         tuple(int(np.argmin(role.cost / scale + weight * fast)) for role, fast in zip(roles, speed, strict=True))
@@ -32,11 +32,6 @@ def good_start(shape: Shape, market: Market, roles: tuple[Options, ...]) -> Pick
     improved = [_improved(shape, market, roles, pick) for _, _, pick in ranked[:_STARTS]]
     missed, _, best = min((*_standing(shape, market, roles, pick), pick) for pick in improved)
     return best if missed <= 0 else None
-
-
-def _late(shape: Shape, figures: Floats) -> Floats:
-    """How near the nearest objective is to its bound."""
-    return np.asarray(np.minimum(shape.judge.ratios(figures), _FAR).max(axis=1, initial=0.0))
 
 
 def _improved(shape: Shape, market: Market, roles: tuple[Options, ...], pick: Pick) -> Pick:
@@ -70,7 +65,5 @@ def _standings(
 
 def _missed(shape: Shape, market: Market, cards: Floats, figures: Floats) -> tuple[Floats, Floats]:
     over = np.maximum(0.0, np.ceil(cards - EASE) - market.supply).sum(axis=1)
-    ratios = shape.judge.ratios(figures)
-    # What is met counts as met, whatever a percentile's last digit says.
-    late = np.where(shape.judge.meets(figures), 0.0, np.maximum(EASE, np.minimum(ratios, _FAR) - 1).sum(axis=1))
+    late = np.where(shape.judge.meets(figures), 0.0, np.minimum(EASE + shape.judge.near(figures), _FAR))
     return over + late, bill(market, cards)

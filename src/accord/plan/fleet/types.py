@@ -23,6 +23,8 @@ from accord.terms.architecture import Architecture
 from accord.terms.intent import Allow
 from accord.terms.refusal import Refusal
 
+_ENDLESS = 1e9  # seconds that stand for a wait without end, so that sums and mixtures stay finite
+
 # The figures of a kind, or which one is unknown.
 Perform = Callable[[Supply], Performance | Refusal]
 
@@ -119,7 +121,7 @@ def _of_kind(
         curves = [curve_of(replica, demand, servers=int(servers)) for servers in SERVERS if servers <= max(1, most)]
         table = np.stack([curve.table() for curve in curves])
         table = np.concatenate([table, np.repeat(table[-1:], len(SERVERS) - len(table), axis=0)])
-        table *= np.array([slower, slower**2] * (COLUMNS // 2))
+        table = np.minimum(table * np.array([slower, slower**2] * (COLUMNS // 2)), _ENDLESS)
         offer = Offer(
             name=_name(replica), replica=replica, supply=supply, nodes=nodes, most=most, curve=curves[0], slower=slower,
             hits=hits,
