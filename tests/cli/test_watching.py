@@ -13,13 +13,13 @@ from accord.plan.fleet.choose import Progress
 SOON = Progress(step="split", done=3, of=8, cost=12.5)
 
 
-def terminal():
-    return Console(file=io.StringIO(), force_terminal=True, width=100)
+def terminal(heard):
+    return Console(file=heard, force_terminal=True, width=100)
 
 
 def test_a_search_goes_on_until_ctrl_c():
     before = signal.getsignal(signal.SIGINT)
-    with watching(terminal()) as watch:
+    with watching(terminal(io.StringIO())) as watch:
         assert watch(SOON)
         os.kill(os.getpid(), signal.SIGINT)
         assert not watch(SOON)
@@ -30,15 +30,15 @@ def test_a_search_goes_on_until_ctrl_c():
 
 
 def test_a_long_search_is_shown_on_a_terminal_alone():
-    words = terminal()
-    with watching(words) as watch:
+    heard = io.StringIO()
+    with watching(terminal(heard)) as watch:
         watch(SOON)
-        assert words.file.getvalue() == ""
+        assert heard.getvalue() == ""
         watch.since_s -= 5
         watch(SOON)
-    assert "planning: split, 3 of 8, best so far 12.5 an hour" in words.file.getvalue()
-    pipe = Console(file=io.StringIO())
-    with watching(pipe) as watch:
+    assert "split 3/8 · best 12.5 an hour" in heard.getvalue()
+    heard = io.StringIO()
+    with watching(Console(file=heard)) as watch:
         watch.since_s -= 5
         watch(SOON)
-    assert pipe.file.getvalue() == ""
+    assert heard.getvalue() == ""

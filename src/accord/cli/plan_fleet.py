@@ -57,6 +57,10 @@ def plan_on_fleet(wish: Wish, words: Console) -> int:
     with watching(words) as watch:
         answer = compile_fleet(wish.intent, architecture=architecture, fleet=fleet, watch=watch)
     match answer:
+        case Refusal() if watch.stopped:
+            # Whoever stops a search hasn't been told that there is no plan.
+            words.print("  Stopped before a plan was found.")
+            return 130
         case Refusal():
             _show_refusal(answer, words, as_json=wish.as_json)
             return 1

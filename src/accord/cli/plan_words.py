@@ -23,6 +23,7 @@ from accord.terms.tensors import Quantization
 _HEADING = ("stage", "devices", "parallel", "replicas", "batch", "util", "memory", "$/h", "formats", "on")
 
 _HEADINGS = re.compile(r"\s+(stage|predicted)\s.*(?<!\.)$")
+_TITLES = re.compile(r"  [A-Z][a-z' ]*$")
 _COLOURS = (
     (r"(?<=\s)met$", "green"),
     (r"(?<=\s)missed$", "bold red"),
@@ -119,6 +120,8 @@ def painted(line: str) -> Text:
     text = Text(line)
     if _HEADINGS.match(line):
         text.stylize("dim")
+    if _TITLES.match(line):
+        text.stylize("bold")
     for pattern, style in _COLOURS:
         text.highlight_regex(pattern, style=style)
     return text

@@ -58,5 +58,5 @@ def watching(out: Console) -> Iterator[Watching]:
 
 
 def _words(progress: Progress) -> str:
-    best = f", best so far {progress.cost:,.4g} an hour" if progress.cost < float("inf") else ""
-    return f"planning: {progress.step}, {progress.done} of {progress.of}{best}   (Ctrl-C: take the best so far)"
+    best = f" · best {progress.cost:,.4g} an hour" if progress.cost < float("inf") else ""
+    return f"{progress.step} {progress.done}/{progress.of}{best} · Ctrl-C takes the best"
