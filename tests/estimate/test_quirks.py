@@ -145,8 +145,8 @@ def test_attention_and_embedding_have_points_and_a_rank_sees_its_part():
     (needs, *_) = read_card(public_card("Qwen--Qwen3-8B"), name="qwen3-8b").needs
     found = points(needs.operators, Load(new=1, context=99, batch=4), dtype="bf16", ranks=4)
     sides = {point.operator: {fact.name: fact.value for fact in point.facts} for point in found}
-    # Qwen3-8B's card: 32 heads of 128, vocabulary 151,936, hidden size 4,096.
-    assert sides["sdpa"] == {"B": 4, "H": 8, "L": 1, "S": 100, "D": 128}
+    # Qwen3-8B's card: 32 heads of 128, 8 for keys, vocabulary 151,936, hidden size 4,096.
+    assert sides["sdpa"] == {"B": 4, "H": 2, "G": 4, "L": 1, "S": 100, "D": 128}
     assert sides["embedding"] == {"M": 4, "V": 151936, "N": 4096}
     assert any(point.fact("N") == 12288 // 4 and point.fact("K") == 4096 for point in found)
 

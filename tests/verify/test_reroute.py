@@ -306,3 +306,47 @@ def test_regions_in_the_hooks_are_those_of_the_terms():
                     traits=(Trait(name="dtype", word="f32"),),
                 )
                 assert went == ["mm torch.float64" if region.holds(point) else "mm torch.float32"], point
+
+
+@pytest.mark.parametrize(
+    ("word", "hit"),
+    [
+        ("transposed", [False, True, True, False]),
+        ("strided", [False, True, True, False]),
+        ("offset", [False] * 3 + [True]),
+    ],
+)
+def test_a_layout_alone_can_be_at_fault(word, hit):
+    """flash-linear-attention#1251: rows of another stride read the next one."""
+    seen: list[str] = []
+    dense = torch.zeros(8, 8)
+    calls = [dense, dense.t(), torch.zeros(8, 11)[:, :8], torch.zeros(65)[1:].view(8, 8)]
+    with overridden() as put:
+        put("mm", watching(seen, "mm"))
+        with verify.apply([quirk("mm", Is(trait="layout", words=(word,)), ways=((Way.UPCAST, "f64"),))]):
+            for call in calls:
+                torch.mm(call, dense)
+        with verify.apply([quirk("linear", Is(trait="layout", words=(word,)), ways=((Way.UPCAST, "f64"),))]):
+            torch.mm(dense, dense)
+    assert seen[:4] == [f"mm torch.float{64 if one else 32}" for one in hit]
+    assert seen[4] == "mm torch.float64"  # what a hook can't see of a linear layer is taken for the worst
+
+
+def test_scalars_have_no_last_side():
+    with verify.apply([quirk("relu", Range(factors=("N",), low=3), ways=((Way.UPCAST, "f64"),))]):
+        assert torch.relu(torch.tensor(-1.0)) == 0
+        assert torch.relu(-torch.ones(4)).tolist() == [0, 0, 0, 0]
+
+
+def test_every_row_has_a_hook_in_both_languages():
+    """All facts of all rows in one condition: what Python can't run raises here, and C++ has no `//`."""
+    from accord.verify.reroute.apply import hooks_of
+    from accord.verify.reroute.native import source
+
+    for row in ROWS:
+        if not overloads(row, "CPU"):
+            continue
+        atoms = [Range(factors=(name,), low=1) for name in row.facts]
+        hooks = hooks_of([quirk(row.serves[0], *atoms, ways=((Way.CONTIGUOUS, ""),))], "CPU")
+        assert hooks
+        assert "//" not in source(hooks, "CPU")

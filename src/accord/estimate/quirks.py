@@ -41,8 +41,9 @@ def hits(quirks: Iterable[Quirk], kind_name: str, points: Iterable[Point]) -> tu
 def points(operators: Iterable[Operator], load: Load, *, dtype: str, ranks: int = 1) -> tuple[Point, ...]:
     """The calls that a step makes, with the sides that one of `ranks` tensor-parallel ranks sees.
 
-    `linear`: (M, K) x (K, N). `embedding`: M rows of N values from V. `sdpa`: B sequences, H heads, L queries,
-    S keys, D values a head. A scan has no operator of its own in the libraries that we sweep, so it gives none.
+    `linear`: (M, K) x (K, N). `embedding`: M rows of N values from V. `sdpa`: B sequences, H heads of keys, G of
+    queries for each, L queries, S keys, D values a head. A scan has no operator of its own in the libraries that we
+    sweep, so it gives none.
     """
     phase = phase_of(load)
     found = (point for item in operators if runs(item, phase) for point in _points(item, load, dtype, ranks=ranks))
@@ -95,8 +96,9 @@ def _points(item: Operator, load: Load, dtype: str, *, ranks: int) -> Iterator[P
             for weight in item.weights:
                 yield _point("linear", dtype, M=rows, N=weight.rows, K=weight.columns)
         case Attention():
-            heads = max(1, item.heads // ranks)
-            sides = {"B": load.batch, "H": heads, "L": load.new, "S": load.new + load.context, "D": item.key_dim}
+            heads, group = max(1, item.key_heads // ranks), max(1, item.heads // item.key_heads)
+            keys = load.new + load.context
+            sides = {"B": load.batch, "H": heads, "G": group, "L": load.new, "S": keys, "D": item.key_dim}
             yield _point("sdpa", dtype, **sides)
         case Lookup():
             rows = applications(item.per, load)

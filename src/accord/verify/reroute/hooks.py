@@ -63,11 +63,9 @@ def hook(quirks: Sequence[Quirk], row: Row, overload: Overload, key: str) -> Hoo
     native = torch.library.get_kernel(f"aten::{overload.name}", key).call_boxed
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
     dtypes = _asked_dtypes(quirks)
-    seen = sight(row, overload)
-    gate = "" if dtypes is None else " or ".join(seen.words["dtype"][word] for word in dtypes)
-    if dtypes is not None and len(dtypes) == 1:
-        seen = sight(row, overload, dtype=dtypes[0])
-    branches = _branches(quirks, _target(row, overload, key), seen, overload)
+    gate = "" if dtypes is None else " or ".join(_dtype_test(row, word) for word in dtypes)
+    known = dtypes[0] if dtypes is not None and len(dtypes) == 1 else None
+    branches = _branches(quirks, _target(row, overload, key), known)
     if not branches:
         return None
     text, names = _text(branches, gate, overload)
@@ -81,11 +79,15 @@ def hook(quirks: Sequence[Quirk], row: Row, overload: Overload, key: str) -> Hoo
 def native_test(hook: Hook) -> tuple[tuple[Argument, ...], str]:
     """The arguments that must be read, and whether a call may lie in any quirk's region, in C++."""
     row, overload = hook.row, hook.overload
-    seen = sight(row, overload)
     types = {word: f"{row.first}.scalar_type() == at::{name}" for word, name in CPP_DTYPES.items()}
-    seen = Sight(facts=seen.facts, words={**seen.words, "dtype": types})
-    tests = [condition(quirk.region, seen, CPP) for quirk in hook.quirks]
+    tests = []
+    for quirk in hook.quirks:
+        seen = sight(row, overload, quirk.operator)
+        facts = {name: text.replace("//", "/") for name, text in seen.facts.items()}  # both cut off the rest
+        tests.append(condition(quirk.region, Sight(facts=facts, words={**seen.words, "dtype": types}), CPP))
     text = CPP.true if CPP.true in tests else CPP.either.join(f"({test})" for test in tests if test != CPP.false)
+    if sized := _sized(text):
+        text = CPP.both.join([*sized, f"({text})"])
     count = len(overload.positional) + len(overload.words)
     read = [
         Argument(name=name, position=position, count=count, tensor=name in overload.tensors)
@@ -95,21 +97,42 @@ def native_test(hook: Hook) -> tuple[tuple[Argument, ...], str]:
     return tuple(read), text
 
 
-def sight(row: Row, overload: Overload, *, dtype: str | None = None) -> Sight:
-    """What a hook of this overload sees; `dtype` where that is known already."""
-    dtypes = {word: f"{row.first}.dtype is dtype_{word}" for word in DTYPES}
+def sight(row: Row, overload: Overload, operator: str, *, dtype: str | None = None) -> Sight:
+    """What a hook of this overload sees of a quirk's points; `dtype` where that is known already.
+
+    Layouts are those of the operands of the quirk's own operator: where another one calls it (linear calls mm), they
+    aren't known. A plain layout is no reason to let a call pass.
+    """
+    dtypes = {word: _dtype_test(row, word) for word in DTYPES}
     if dtype is not None:
         dtypes = {word: TRUE if word == dtype else FALSE for word in DTYPES}
     kinds = dict.fromkeys(("default", "out", "inplace"), FALSE) | {overload.kind: TRUE}
-    facts = dict(row.facts) | {"itemsize": f"{row.first}.element_size()"}
-    return Sight(facts=facts, words={"dtype": dtypes, "overload": kinds})
+    words = {"dtype": dtypes, "overload": kinds}
+    if operator in row.serves:
+        loose = " or ".join(f"not {name}.is_contiguous()" for name in row.operands)
+        moved = " or ".join(f"{name}.storage_offset() != 0" for name in row.operands)
+        words["layout"] = {"plain": TRUE, "transposed": loose, "strided": loose, "offset": moved}
+    return Sight(facts=dict(row.facts) | {"itemsize": f"{row.first}.element_size()"}, words=words)
 
 
-def _branches(quirks: Sequence[Quirk], target: Target, seen: Sight, overload: Overload) -> list[Branch]:
+def _dtype_test(row: Row, word: str) -> str:
+    return f"{row.first}.dtype is dtype_{word}"
+
+
+def _sized(text: str) -> list[str]:
+    """Tests that tensors have a last side where a condition asks for it: a scalar has none."""
+    names = dict.fromkeys(re.findall(r"\b(\w+)\.size\(-1\)", text))
+    return [f"{name}.dim() > 0" for name in names]
+
+
+def _branches(quirks: Sequence[Quirk], target: Target, dtype: str | None) -> list[Branch]:
     """Each quirk's workarounds from the fastest on, then the alarm for what none of them covers."""
     made: list[Branch] = []
+    overload = target.overload
     for quirk in quirks:
-        if condition(quirk.region, seen) == FALSE:
+        seen = sight(target.row, overload, quirk.operator, dtype=dtype)
+        whole = condition(quirk.region, seen)
+        if whole == FALSE:
             continue
         for workaround in sorted(quirk.workarounds, key=lambda item: item.cost_ratio):
             found = way(workaround, target)
@@ -118,7 +141,6 @@ def _branches(quirks: Sequence[Quirk], target: Target, seen: Sight, overload: Ov
             test = _both(quirk.region, workaround.region, seen)
             if test != FALSE:
                 made.append(Branch(quirk=quirk, test=test, go=_landing(found, overload)))
-        whole = condition(quirk.region, seen)
         if not any(branch.quirk is quirk and branch.test == whole for branch in made):
             made.append(Branch(quirk=quirk, test=whole, go=None))
     return made
@@ -194,6 +216,9 @@ def _text(branches: Sequence[Branch], gate: str, overload: Overload) -> tuple[st
         names[f"way_{number}"], names[f"quirk_{number}"] = branch.go, branch.quirk
         call = f"way_{number}(" if branch.go else f"unrouted(quirk_{number}, "
         lines.append(f"if {branch.test}:\n    return {call}{some if optional else passed})")
+    sized = _sized("\n".join(lines))
+    if sized:
+        gate = " and ".join([*([f"({gate})"] if gate else []), *sized])
     body = _shaped(lines, lazily=len(branches) == 1 and " or " not in branches[0].test)
     if gate:
         body = f"if {gate}:\n" + _indented(body)

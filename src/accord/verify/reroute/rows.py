@@ -28,9 +28,9 @@ class Row:
     """`name`: in the dispatcher; all its overloads are meant. `serves`: operators of quirks that end here.
 
     `under`: operators that end here on devices without a kernel of their own for them. `first`: the argument whose
-    dtype counts. `product`: how many dimensions its operands have, where it is a product of matrices. `composed`:
-    hooked even where one kernel serves all devices. `inductor`: torch.compile's default backend calls it, too, rather
-    than write code of its own.
+    dtype counts, and whose layout, with the `second`'s. `product`: how many dimensions its operands have, where it is
+    a product of matrices. `composed`: hooked even where one kernel serves all devices. `inductor`: torch.compile's
+    default backend calls it, too, rather than write code of its own.
     """
 
     name: str
@@ -40,8 +40,14 @@ class Row:
     sides: tuple[Side, ...] = ()
     under: tuple[str, ...] = ()
     product: int = 0
+    second: str | None = None
     composed: bool = False
     inductor: bool = False
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Those whose layout counts."""
+        return (self.first,) if self.second is None else (self.first, self.second)
 
     def side(self, name: str) -> Side | None:
         """The side of this name."""
@@ -70,7 +76,8 @@ _BADDBMM_SIDES = (
     side("K", None, ("batch1", 2), ("batch2", 1), once="self"),
 )
 _ATTENTION = {
-    "B": "query.size(0)", "H": "query.size(1)", "L": "query.size(-2)", "S": "key.size(-2)", "D": "query.size(-1)",
+    "B": "query.size(0)", "H": "key.size(1)", "G": "query.size(1) // key.size(1)", "L": "query.size(-2)",
+    "S": "key.size(-2)", "D": "query.size(-1)",
 }  # fmt: skip
 _ATTENTION_SIDES = (
     side("B", 0, ("query", 0), ("key", 0), ("value", 0), ("attn_mask", 0)),
@@ -82,7 +89,10 @@ _ATTENTION_NAMES = (
     "_scaled_dot_product_fused_attention_overrideable", "_scaled_dot_product_attention_math",
 )  # fmt: skip
 _ROWWISE = {"rows": "self.numel() // self.size(-1)", "N": "self.size(-1)"}
-_CONVOLUTION = {"B": "input.size(0)", "C": "input.size(1)", "O": "weight.size(0)"}
+_CONVOLUTION = {
+    "B": "input.size(0)", "C": "input.size(1)", "O": "weight.size(0)", "size": "input.size(-1)",
+    "kernel": "weight.size(-1)", "groups": "groups",
+}  # fmt: skip
 _ROWS_SIDE = (side("rows", 0, ("self", 0)),)
 _INPUT_ROWS = (side("rows", 0, ("input", 0)),)
 
@@ -99,6 +109,7 @@ ROWS: tuple[Row, ...] = (
             side("K", None, ("self", 1), ("mat2", 0)),
         ),
         product=2,
+        second="mat2",
         inductor=True,
     ),
     *(
@@ -110,6 +121,7 @@ ROWS: tuple[Row, ...] = (
             facts=_ADDMM,
             sides=_ADDMM_SIDES,
             product=2,
+            second="mat2",
             inductor=True,
         )
         for name in ("addmm", "addmm_")
@@ -127,6 +139,7 @@ ROWS: tuple[Row, ...] = (
             side("K", None, ("self", 2), ("mat2", 1)),
         ),
         product=3,
+        second="mat2",
         inductor=True,
     ),
     *(
@@ -137,6 +150,7 @@ ROWS: tuple[Row, ...] = (
             facts=_BADDBMM,
             sides=_BADDBMM_SIDES,
             product=3,
+            second="batch2",
             inductor=True,
         )
         for name in ("baddbmm", "baddbmm_")
@@ -155,7 +169,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         name="convolution",
-        serves=("conv1d", "conv2d", "conv3d", "convolution"),
+        serves=("conv1d", "conv2d", "conv3d"),
         first="input",
         facts=_CONVOLUTION,
         sides=(side("B", 0, ("input", 0)), side("O", 1, ("weight", 0), ("bias", 0))),
