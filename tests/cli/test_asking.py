@@ -98,12 +98,13 @@ def test_the_demo_s_tables():
             ObjectiveStatus(objective=wanted, measured=0.25, samples=1),
             ObjectiveStatus(objective=wanted, measured=0.35, samples=1),
             ObjectiveStatus(objective=wanted, measured=None, samples=0),
-        )
+        ),
+        {Metric.TTFT: 0.28},
     )
     assert [row[1:] for row in rows[1:]] == [
-        ("300ms", "250ms", "met"),
-        ("300ms", "350ms", "missed"),
-        ("300ms", "not measured", ""),
+        ("300ms", "280ms", "250ms", "met"),
+        ("300ms", "280ms", "350ms", "missed"),
+        ("300ms", "280ms", "not measured", ""),
     ]
     answer = Answer(
         text="",

@@ -8,7 +8,7 @@ import pytest
 from accord.edges import profile_local
 from accord.edges.profile_child import measure
 from accord.edges.profile_local import profile_key, stage_speeds, takes, thread_counts
-from accord.edges.profile_samples import CROWD, costs, question, trials
+from accord.edges.profile_samples import CROWD, costs, first_use_s, question, trials
 from accord.edges.profile_wire import NUMBER, Order, Piece, Report, Result, Run, Trial
 from accord.models import embedded
 from accord.run.payloads import unpack_prompt
@@ -61,6 +61,13 @@ def test_a_voice_is_measured_against_the_sound_it_gave():
     found, work = costs(Payload.SPECTRUM, {"sound": result("sound", (0.1, 0.2))}, spoken_s=10.0)
     assert found[0].alone_s == pytest.approx(0.02)
     assert (work.value, work.unit) == (pytest.approx(50), "x real time")
+
+
+def test_the_first_use_is_what_the_first_run_took_besides():
+    runs = ((0.0, 0.5), (0.0, 0.2), (0.0, 0.3), (0.0, 0.25))
+    assert first_use_s({"decode": result("decode", *runs), "crowd": result("crowd", (0.0, 9.0))}) == pytest.approx(0.25)
+    assert first_use_s({"hear": result("hear", (0.0, 0.1), (0.0, 0.2))}) == 0.0
+    assert first_use_s({"hear": result("hear", (0.0, 0.1))}) == 0.0
 
 
 def test_every_job_asks_something_else():

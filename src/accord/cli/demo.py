@@ -5,6 +5,7 @@ a WAV file, a time line, and objectives against what was measured.
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -22,12 +23,14 @@ from accord.edges.profile_samples import question
 from accord.edges.result_files import save_bytes, save_wav, sound_s
 from accord.explain import Rows, bound_words, objective_words
 from accord.operate import Answer, ask, bottleneck
+from accord.plan.local.question import Question
+from accord.plan.local.single import Size, first_request
 from accord.run.payloads import PCM_RATE_HZ, Message, Prompt, StagePart, TextPart, pack_prompt
 from accord.run.timeline import Leg, critical_path
 from accord.terms import units
 from accord.terms.errors import BadInput
 from accord.terms.graph import DOOR, Payload, StageGraph
-from accord.terms.intent import Intent
+from accord.terms.intent import Intent, Metric
 from accord.terms.plan import Plan
 from accord.terms.refusal import Refusal
 from accord.terms.request import Output, Params, Part, Request
@@ -114,7 +117,19 @@ async def _asked(prepared: Prepared, plan: Plan, sound: bytes, *, words: Console
         await runtime.settled()
         save_bytes(out / "timeline.json", await runtime.timeline())
         way = critical_path(plan.graph, runtime.recent[-1], _last_output(plan.graph)) if runtime.recent else ()
-        return Results(answer=answer, objectives=runtime.status().objectives, way=way)
+        expected = _expected(prepared, plan, sound, answer)
+        return Results(answer=answer, objectives=runtime.status().objectives, way=way, expected=expected)
+
+
+def _expected(prepared: Prepared, plan: Plan, sound: bytes, answer: Answer) -> Mapping[Metric, float]:
+    """What the measured speeds of the stages say of a request and an answer of these sizes."""
+    question = Question(intent=prepared.intent, model=prepared.model, speeds=prepared.speeds, machine=prepared.machine)
+    size = Size(
+        audio_in_s=sound_s(sound),
+        prompt_tokens=answer.usage.prompt_tokens,
+        output_tokens=answer.usage.completion_tokens,
+    )
+    return first_request(question, plan, size)
 
 
 def spoken_request(graph: StageGraph, sound: bytes) -> Request:
@@ -167,11 +182,15 @@ class _Speaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What one question gave. `way` is how the first chunk of its last output came about."""
+    """What one question gave. `way` is how the first chunk of its last output came about.
+
+    `expected` are seconds that were to be expected of it, by the stages' measured speeds.
+    """
 
     answer: Answer
     objectives: tuple[ObjectiveStatus, ...]
     way: tuple[Leg, ...]
+    expected: Mapping[Metric, float]
 
 
 def _last_output(graph: StageGraph) -> str:
@@ -186,7 +205,7 @@ def _show_results(results: Results, *, words: Console, out: Path) -> None:
     words.print(f"  Spoken answer: {out / 'answer.wav'} ({spoken_s})    ", end="")
     words.print(f"Time line: {out / 'timeline.json'} (open in ui.perfetto.dev)")
     if results.objectives:
-        show_rows(words, objective_rows(results.objectives), indent=2)
+        show_rows(words, objective_rows(results.objectives, results.expected), indent=2)
     show_rows(words, time_rows(answer), indent=2)
     slowest = bottleneck(answer.stages)
     words.print(
@@ -199,16 +218,18 @@ def _show_results(results: Results, *, words: Console, out: Path) -> None:
         words.print(f"  Way to the first sound: {legs}")
 
 
-def objective_rows(objectives: tuple[ObjectiveStatus, ...]) -> Rows:
-    """Objectives against what was measured."""
+def objective_rows(objectives: tuple[ObjectiveStatus, ...], expected: Mapping[Metric, float]) -> Rows:
+    """Objectives against what was to be expected of this question, and what was measured."""
     rows = []
     for item in objectives:
         wanted, got, met = bound_words(item.objective, item.objective.bound), "not measured", ""
         if item.measured is not None:
             got = bound_words(item.objective, item.measured)
             met = "met" if item.measured <= item.objective.bound else "missed"
-        rows.append((f"  {objective_words(item.objective)}", wanted, got, met))
-    return (("Objectives", "wanted", "got", ""), *rows)
+        told = expected.get(item.objective.metric)
+        foreseen = "" if told is None else bound_words(item.objective, told)
+        rows.append((f"  {objective_words(item.objective)}", wanted, foreseen, got, met))
+    return (("Objectives", "wanted", "expected", "got", ""), *rows)
 
 
 def time_rows(answer: Answer) -> Rows:
@@ -229,6 +250,7 @@ def _report(results: Results, out: Path) -> dict[str, object]:
         "first_text_s": answer.first_text_s,
         "first_audio_s": answer.first_audio_s,
         "latency_s": answer.latency_s,
+        "expected_s": {metric.value: seconds for metric, seconds in results.expected.items()},
         "audio_s": len(answer.pcm) / 2 / PCM_RATE_HZ,
         "answer": str(out / "answer.wav"),
         "timeline": str(out / "timeline.json"),

@@ -65,7 +65,7 @@ def kernel_calibration(kind: str, engine: str, *, taken: str) -> Calibration:
 def _data() -> Path:
     try:
         import aiconfigurator_core
-        import pyarrow  # noqa: F401, read with further below
+        from pyarrow import parquet  # noqa: F401, read with further below
     except ModuleNotFoundError as error:
         text = f"kernel tables: the package of the module {error.name} isn't installed; pip install 'accord-ai[tables]'"
         raise BrokenEdge(text) from error
@@ -89,7 +89,7 @@ def _tables() -> tuple[_Table, ...]:
 
 def _samples(system: Path, table: _Table, engine: str) -> Iterator[Sample]:
     """Evenly many rows of each format, in the order of their shapes."""
-    import pyarrow.parquet
+    from pyarrow import parquet
 
     folder, _, name = table.path.format(engine=engine).rpartition("/")
     if not (system / folder).is_dir():
@@ -97,7 +97,7 @@ def _samples(system: Path, table: _Table, engine: str) -> Iterator[Sample]:
     path = _newest(system / folder) / name
     if not path.is_file():
         return
-    rows: list[Row] = [row for row in pyarrow.parquet.read_table(path).to_pylist() if table.wanted(row)]
+    rows: list[Row] = [row for row in parquet.read_table(path).to_pylist() if table.wanted(row)]
     for math in sorted({_format(row) for row in rows}):
         same = sorted((row for row in rows if _format(row) == math), key=lambda row: float(row["latency"]))
         step = max(1, len(same) // _ROWS)

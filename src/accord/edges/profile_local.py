@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from accord.edges.engine_options import engine_options
-from accord.edges.profile_samples import CROWD, audio_s, costs, trials
+from accord.edges.profile_samples import CROWD, audio_s, costs, first_use_s, trials
 from accord.edges.profile_wire import Order, Piece, Report, Result, pack, unpack_report
 from accord.edges.weights import WEIGHTS
 from accord.run.engines import ENGINES, ENVIRON
@@ -28,7 +28,7 @@ from accord.terms.speed import Model, StageSpeed
 
 Progress = Callable[[str, int, int], None]
 
-_FORMAT = 1  # counted up whenever trials or formulas change
+_FORMAT = 2  # counted up whenever trials or formulas change
 _CHILD_S_MAX = 180.0  # a cold start builds graphs
 _TRIALS_S = 1.5
 _LAST_CHARS = 2000
@@ -136,7 +136,7 @@ def _gives_sound(graph: StageGraph, stage: str) -> bool:
 
 def _speed(stage: str, threads: int, payload: Payload, results: Mapping[str, Result], *, spoken_s: float) -> StageSpeed:
     found, work = costs(payload, results, spoken_s=spoken_s)
-    return StageSpeed(stage=stage, threads=threads, costs=found, work=work)
+    return StageSpeed(stage=stage, threads=threads, costs=found, work=work, first_use_s=first_use_s(results))
 
 
 def _spec(model: Model, stage: Stage, threads: int, *, home: Path, assets: Mapping[str, Path]) -> EngineSpec:

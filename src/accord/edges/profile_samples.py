@@ -82,6 +82,13 @@ def costs(payload: Payload, results: Mapping[str, Result], *, spoken_s: float) -
             return (Cost(quantity=Quantity.AUDIO_OUT_S, alone_s=unit_s, shared_s=unit_s),), work
 
 
+def first_use_s(results: Mapping[str, Result]) -> float:
+    """How much longer the engine's very first run took than the usual one; buffers and threads are made in it."""
+    runs = next(iter(results.values())).runs
+    later = [run.total_s for run in runs[1:]]
+    return max(0.0, runs[0].total_s - statistics.median(later)) if later else 0.0
+
+
 def question() -> bytes:
     """The spoken question that comes with Accord, a FLAC file."""
     return files("accord").joinpath("assets", "question.flac").read_bytes()

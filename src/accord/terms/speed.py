@@ -42,12 +42,16 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpeed:
-    """One stage with `threads` threads. `work` is the figure for people, with its source."""
+    """One stage with `threads` threads. `work` is the figure for people, with its source.
+
+    `first_use_s`: what the first request after a start takes besides.
+    """
 
     stage: str
     threads: int
     costs: tuple[Cost, ...]
     work: Estimate
+    first_use_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
