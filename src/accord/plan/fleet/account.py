@@ -15,9 +15,9 @@ from accord.plan.fleet.build import PoolOf, pools_of
 from accord.plan.fleet.candidates import Candidates
 from accord.plan.fleet.choose import Choice, cheapest
 from accord.plan.fleet.menu import LEVELS, Problem
-from accord.plan.fleet.question import SECONDS_AN_HOUR, Question, cost_max, price_of, problem_of, with_cards
+from accord.plan.fleet.question import SECONDS_AN_HOUR, Question, cost_max, market_of, price_of, problem_of, with_cards
 from accord.plan.fleet.rate import ProblemAt, carried, fastest, with_budget
-from accord.plan.fleet.refuse import bound_text, objective_name
+from accord.plan.fleet.ways import bound_text, objective_name
 from accord.terms import units
 from accord.terms.account import (
     Account,
@@ -168,16 +168,15 @@ def _word(name: str) -> str:
 
 def _runner_up(question: Question, choice: Choice, rate: float) -> RunnerUp | None:
     """The cheapest plan without the types (kind and parallelism) of one of the roles that cost most."""
-    problem = problem_of(question, rate)
     rivals = [
         rival
-        for banned in _banned(question, problem, choice)
-        for rival in cheapest(banned, rate).choices[:1]
-        if _make(question, rival) != _make(question, choice)
+        for role in _dearest(question, choice)
+        for rival in _rivals(question, choice, role, rate)
+        if _make(question, rival[1]) != _make(question, choice)
     ]
     if not rivals:
         return None
-    best = min(rivals, key=lambda item: (item.cost, sum(item.cards)))
+    carried_rps, best = min(rivals, key=lambda item: (-item[0], item[1].cost, sum(item[1].cards)))
     dollars = _dollars(question, best) if question.priced else None
     devices = sum(math.ceil(cards - 1e-9) for cards in best.cards)
     own = sum(math.ceil(cards - 1e-9) for cards in choice.cards)
@@ -187,27 +186,38 @@ def _runner_up(question: Question, choice: Choice, rate: float) -> RunnerUp | No
         devices=devices,
         more_usd_per_hour=None if dollars is None else max(0.0, dollars - _dollars(question, choice)),
         more_devices=max(0.0, devices - own),
+        fewer_rps=max(0.0, rate - carried_rps),
     )
 
 
-def _banned(question: Question, problem: Problem, choice: Choice) -> Iterator[Problem]:
-    """The problem without what the choice has in one of its dearest roles."""
-    shape, market = problem.shapes[choice.shape], problem.market
+def _rivals(question: Question, choice: Choice, role: int, rate: float) -> list[tuple[float, Choice]]:
+    """The best plan without the choice's types in one role, with the rate that it carries."""
+    if question.aim is Aim.RATE:
+        most = fastest(lambda tried: _banned(question, choice, role, tried), most=rate)
+        return [] if most is None else [(most.rate_rps, most.found.choices[0])]
+    return [(rate, rival) for rival in cheapest(_banned(question, choice, role, rate), rate).choices[:1]]
+
+
+def _banned(question: Question, choice: Choice, role: int, rate: float) -> Problem:
+    """The problem without what the choice has in one of its roles."""
+    problem, offers = problem_of(question, rate), question.shapes[choice.shape][role]
+    shape = problem.shapes[choice.shape]
+    words = {_word(offers.items[row].name) for row, _ in choice.staff[role].pools}
+    most = [0 if _word(item.name) in words else item.most for item in offers.items]
+    menu = replace(offers.menu, most=np.array(most, dtype=np.int64))
+    menus = (*shape.menus[:role], menu, *shape.menus[role + 1 :])
+    shapes = (*problem.shapes[: choice.shape], replace(shape, menus=menus), *problem.shapes[choice.shape + 1 :])
+    return replace(problem, shapes=shapes)
+
+
+def _dearest(question: Question, choice: Choice) -> list[int]:
+    """The roles that cost most."""
+    market = market_of(question)
     costs = [
-        sum(count * float((menu.cards * market.price[menu.kind])[row]) for row, count in staff.pools)
-        for menu, staff in zip(shape.menus, choice.staff, strict=True)
+        sum(count * float((role.menu.cards * market.price[role.menu.kind])[row]) for row, count in staff.pools)
+        for role, staff in zip(question.shapes[choice.shape], choice.staff, strict=True)
     ]
-    dearest = sorted(range(len(costs)), key=lambda number: -costs[number])[:_RIVAL_ROLES]
-    for number in dearest:
-        staff = choice.staff[number]
-        offers = question.shapes[choice.shape][number]
-        words = {_word(offers.items[row].name) for row, _ in staff.pools}
-        kept = np.array([_word(name) not in words for name in offers.menu.names])
-        if kept.any():
-            menu = replace(offers.menu, most=np.where(kept, shape.menus[number].most, 0))
-            menus = (*shape.menus[:number], menu, *shape.menus[number + 1 :])
-            others = (*problem.shapes[: choice.shape], replace(shape, menus=menus), *problem.shapes[choice.shape + 1 :])
-            yield replace(problem, shapes=others)
+    return sorted(range(len(costs)), key=lambda number: -costs[number])[:_RIVAL_ROLES]
 
 
 def plan_words(question: Question, choice: Choice) -> str:

@@ -14,7 +14,7 @@ from accord.plan.fleet.account import plan_words
 from accord.plan.fleet.choose import Choice, Watch, cheapest, quiet
 from accord.plan.fleet.question import Question, problem_of
 from accord.plan.fleet.rate import fastest
-from accord.plan.fleet.refuse import objective_name
+from accord.plan.fleet.ways import objective_name
 from accord.terms.account import FrontPoint
 
 _RATES = 12

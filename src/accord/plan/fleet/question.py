@@ -31,6 +31,18 @@ SECONDS_AN_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What is known beyond the catalog: tunings of engines on kinds, what was measured of kinds, quirks of devices."""
+
+    tunings: Tunings = assumed
+    calibrations: tuple[Calibration, ...] = ()
+    quirks: tuple[Quirk, ...] = ()
+
+
+NOTHING_GIVEN = Given()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """`shapes` has the offers of each role of each shape, as the problem has their menus.
 
@@ -40,6 +52,7 @@ class Question:
     intent: Intent
     architecture: Architecture
     fleet: Fleet
+    given: Given
     demand: Demand
     supplies: tuple[Supply, ...]
     shapes: tuple[tuple[Offers, ...], ...]
@@ -52,18 +65,6 @@ class Question:
         if self.intent.workload.rate_rps is None:
             return Aim.RATE
         return Aim.COST if self.priced else Aim.DEVICES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What is known beyond the catalog: tunings of engines on kinds, what was measured of kinds, quirks of devices."""
-
-    tunings: Tunings = assumed
-    calibrations: tuple[Calibration, ...] = ()
-    quirks: tuple[Quirk, ...] = ()
-
-
-NOTHING_GIVEN = Given()
 
 
 def question_of(intent: Intent, architecture: Architecture, fleet: Fleet, *, given: Given = NOTHING_GIVEN) -> Question:
@@ -82,9 +83,14 @@ def question_of(intent: Intent, architecture: Architecture, fleet: Fleet, *, giv
         supply.kind.name for supply in found if supply.kind.name in used and supply.kind.price_usd_per_hour is None
     )
     return Question(
-        intent=intent, architecture=architecture, fleet=fleet, demand=demand, supplies=found, shapes=shapes,
-        priced=not unpriced, unpriced=unpriced,
+        intent=intent, architecture=architecture, fleet=fleet, given=given, demand=demand, supplies=found,
+        shapes=shapes, priced=not unpriced, unpriced=unpriced,
     )  # fmt: skip
+
+
+def asked_anew(question: Question, *, intent: Intent | None = None, fleet: Fleet | None = None) -> Question:
+    """The same question with another intent or another fleet."""
+    return question_of(intent or question.intent, question.architecture, fleet or question.fleet, given=question.given)
 
 
 def problem_of(

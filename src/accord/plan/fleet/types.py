@@ -108,7 +108,8 @@ def _of_kind(
     for build in builds(needs, demand, stored, supply=supply, allow=ground.allow, role=role.role):
         replica = replica_type(needs, demand, speeds, build)
         if isinstance(replica, Refusal):
-            yield replica
+            if build.share == 1:  # what doesn't fit into a part of a card says little
+                yield replica
             continue
         hits = ground.hits(replica, ground.demand)
         costs = [hit.cost_ratio for hit in hits]
