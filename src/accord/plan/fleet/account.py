@@ -70,7 +70,7 @@ def account_of(question: Question, found: Candidates, choice: Choice, *, margins
         binds=binds,
         runner_up=_runner_up(question, choice, rate) if margins else None,
         margins=tuple(_margins(question, choice, rate, binds)) if margins else (),
-        quirks=tuple(dict.fromkeys(note for item in pools for note in _quirks(item))),
+        quirks=tuple(dict.fromkeys((*_charged(pools), *_shunned(question, choice)))),
         remarks=tuple(_remarks(question, found)),
     )
 
@@ -240,7 +240,7 @@ def _margins(question: Question, choice: Choice, rate: float, binds: tuple[Bindi
     limits = {item.field for item in binds}
     for field, kind, problem_at in _moved(question):
         if field in limits:
-            yield _margin(question, choice, rate, Margin(kind=kind, field=field, added=1.0), problem_at)
+            yield _margin(question, choice, rate, Margin(kind=kind, field=field, added=1.0), problem_at=problem_at)
 
 
 def _moved(question: Question) -> Iterator[tuple[str, MarginKind, ProblemAt]]:
@@ -260,7 +260,7 @@ def _one_card_more(at: ProblemAt, kind: int, rate: float) -> Problem:
     return with_cards(at(rate), kind, 1)
 
 
-def _margin(question: Question, choice: Choice, rate: float, margin: Margin, problem_at: ProblemAt) -> Margin:
+def _margin(question: Question, choice: Choice, rate: float, margin: Margin, *, problem_at: ProblemAt) -> Margin:
     if question.aim is Aim.RATE:
         most = fastest(problem_at, known=(rate, choice))
         return replace(margin, gained_rps=max(0.0, (most.rate_rps if most else rate) - rate))
@@ -271,13 +271,24 @@ def _margin(question: Question, choice: Choice, rate: float, margin: Margin, pro
     return replace(margin, saved_devices=saved)
 
 
-def _quirks(item: PoolOf) -> Iterator[QuirkNote]:
-    for hit in item.offer.hits:
-        way = "may touch it" if hit.cost_ratio is None else f"gone round, {hit.cost_ratio:.3g} times as long at worst"
-        yield QuirkNote(
-            quirk=hit.quirk.name, kind=item.offer.supply.kind.name, stage=item.offer.replica.stage,
-            cost_ratio=hit.cost_ratio, words=f"{hit.quirk.fault} in {hit.quirk.operator}: {way}",
-        )  # fmt: skip
+def _charged(pools: tuple[PoolOf, ...]) -> Iterator[QuirkNote]:
+    """Faults of the kinds that the plan uses, which are gone round or may not touch it."""
+    for item in pools:
+        for hit in item.offer.hits:
+            ratio = hit.cost_ratio
+            way = "it may touch this model" if ratio is None else f"gone round, at most {ratio:.3g} times as long"
+            yield QuirkNote(
+                quirk=hit.quirk.name, kind=item.offer.supply.kind.name, stage=item.offer.replica.stage,
+                cost_ratio=ratio, words=f"{hit.quirk.fault} in {hit.quirk.operator}: {way}",
+            )  # fmt: skip
+
+
+def _shunned(question: Question, choice: Choice) -> Iterator[QuirkNote]:
+    """Faults that kept kinds away from stages."""
+    for role in question.shapes[choice.shape]:
+        for kind, quirk in dict.fromkeys((kind, hit.quirk) for kind, hit in role.shunned):
+            words = f"{quirk.fault} in {quirk.operator}, and no way round it is known: left out"
+            yield QuirkNote(quirk=quirk.name, kind=kind, stage=role.role.stage, cost_ratio=None, words=words)
 
 
 def _remarks(question: Question, found: Candidates) -> Iterator[str]:

@@ -43,8 +43,9 @@ def perform_of(
         measured = calibration_of(kind.name, VLLM if engine == OMNI else engine, calibrations)
         if measured is not None:
             kind, tuning = calibrated(kind, tuning, measured)
+        steps = () if measured is None else measured.steps
         return performance(
-            kind, tuning, engine=engine, node_cards=supply.linked,
+            kind, tuning, engine=engine, steps=steps, node_cards=supply.linked,
             network_bytes_per_s=supply.network,
         )  # fmt: skip
 

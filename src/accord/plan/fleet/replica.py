@@ -83,7 +83,7 @@ def replica_type(needs: Needs, demand: StageDemand, performance: Performance, bu
     if isinstance(made, Refusal):
         return made
     speeds = performance if build.share == 1.0 else shared(performance, build.share)
-    memory = _memory(needs, demand, speeds, build, made)
+    memory = _memory(needs, demand, speeds, build, made=made)
     if memory.cache_bytes < 0:
         return _too_large(needs, speeds, memory)
     batch = _batch(demand, made, memory, build)
@@ -133,7 +133,7 @@ def lengths_of(demand: StageDemand) -> tuple[Length, ...]:
     )
 
 
-def _memory(needs: Needs, demand: StageDemand, speeds: Performance, build: Build, made: Form) -> Memory:
+def _memory(needs: Needs, demand: StageDemand, speeds: Performance, build: Build, *, made: Form) -> Memory:
     units = _units_at_once(demand, build)
     usable = int(speeds.memory_bytes * MEMORY_SHARE)
     activation = int(units * made.peak_unit_bytes)

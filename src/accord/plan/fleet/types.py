@@ -48,12 +48,16 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """All types of one role, with the menu that has them in the same order. `refused`: why others aren't there."""
+    """All types of one role, with the menu that has them in the same order.
+
+    `refused`: why others aren't there. `shunned`: kinds that a fault without a workaround keeps away, with the fault.
+    """
 
     role: RoleOf
     items: tuple[Offer, ...]
     menu: Menu
     refused: tuple[Refusal, ...]
+    shunned: tuple[tuple[str, Hit], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,7 @@ def offers(ground: Ground, role: RoleOf) -> Offers:
     """The types that fit."""
     found: list[Offer] = []
     refused: list[Refusal] = []
+    shunned: list[tuple[str, Hit]] = []
     tables: list[Floats] = []
     for supply in ground.supplies:
         speeds = ground.perform(supply)
@@ -81,6 +86,8 @@ def offers(ground: Ground, role: RoleOf) -> Offers:
         for item in _of_kind(ground, role, supply, speeds):
             if isinstance(item, Refusal):
                 refused.append(item)
+            elif isinstance(item, Hit):
+                shunned.append((supply.kind.name, item))
             else:
                 offer, table = item
                 found.append(offer)
@@ -96,12 +103,18 @@ def offers(ground: Ground, role: RoleOf) -> Offers:
         most=np.array([item.most for item in found], dtype=np.int64),
         table=np.array(tables).reshape(len(tables), len(SERVERS), len(LEVELS), COLUMNS),
     )
-    return Offers(role=role, items=tuple(found), menu=menu, refused=tuple(dict.fromkeys(refused)))
+    return Offers(
+        role=role,
+        items=tuple(found),
+        menu=menu,
+        refused=tuple(dict.fromkeys(refused)),
+        shunned=tuple(dict.fromkeys(shunned)),
+    )
 
 
 def _of_kind(
     ground: Ground, role: RoleOf, supply: Supply, speeds: Performance
-) -> Iterable[tuple[Offer, Floats] | Refusal]:
+) -> Iterable[tuple[Offer, Floats] | Refusal | Hit]:
     architecture, demand = ground.architecture, ground.demand.of(role.stage)
     place = [stage.name for stage in architecture.graph.stages].index(role.stage)
     needs, stored = architecture.needs[place], architecture.stored[place]
@@ -112,10 +125,11 @@ def _of_kind(
                 yield replica
             continue
         hits = ground.hits(replica, ground.demand)
-        costs = [hit.cost_ratio for hit in hits]
-        if any(cost is None and hit.certain for cost, hit in zip(costs, hits, strict=True)):
+        fatal = [hit for hit in hits if hit.certain and hit.cost_ratio is None]
+        if fatal:
+            yield from fatal
             continue
-        slower = max([1.0, *(cost for cost in costs if cost is not None)])
+        slower = max([1.0, *(hit.cost_ratio for hit in hits if hit.cost_ratio is not None)])
         ranks = build.parallel.ranks
         nodes = supply.nodes_of(ranks) or 1
         most = supply.cards * round(1 / build.share) if build.share < 1 else supply.replicas_max(ranks, nodes)
