@@ -24,7 +24,7 @@ def open_here(name: str) -> Device:
     return made(rest)
 
 
-def _numpy(rest: str) -> Device:
+def _numpy(_: str) -> Device:
     from accord.verify.devices.with_numpy import NumpyDevice
 
     return NumpyDevice()
@@ -39,13 +39,19 @@ def _torch(rest: str) -> Device:
 def _onnxruntime(rest: str) -> Device:
     from accord.verify.devices.with_onnxruntime import OnnxRuntimeDevice
 
-    return OnnxRuntimeDevice()
+    return OnnxRuntimeDevice(rest)
 
 
 def _jax(rest: str) -> Device:
     from accord.verify.devices.with_jax import JaxDevice
 
-    return JaxDevice()
+    return JaxDevice(rest)
+
+
+def _openvino(rest: str) -> Device:
+    from accord.verify.devices.with_openvino import OpenVinoDevice
+
+    return OpenVinoDevice(rest)
 
 
 _MAKERS: Mapping[str, Callable[[str], Device]] = {
@@ -53,4 +59,5 @@ _MAKERS: Mapping[str, Callable[[str], Device]] = {
     "numpy": _numpy,
     "onnxruntime": _onnxruntime,
     "jax": _jax,
+    "openvino": _openvino,
 }

@@ -81,7 +81,7 @@ class ChildDevice:
         source = str(Path(__file__).resolve().parents[3])
         paths = [source, *filter(None, [self._environment.get("PYTHONPATH"), os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, **self._environment, "PYTHONPATH": os.pathsep.join(paths)}
-        self._said = cast("BinaryIO", tempfile.TemporaryFile())
+        self._said = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - it lives as long as the child
         command = [self._python, "-m", "accord.verify.devices.serve", self._name]
         try:
             self._process = subprocess.Popen(
