@@ -78,7 +78,8 @@ def text_of(name: str) -> str:
 def decided(found: FleetPlan | Refusal) -> str:
     """A decision in words: a line for each pool, or what was refused and which fields would help."""
     if isinstance(found, Refusal):
-        fields = dict.fromkeys(fix.split(" ")[0] for fix in found.fix)
+        # Ways out that name a field, or cards.
+        fields = dict.fromkeys(fix.split(" ")[0] for fix in found.fix if "." in fix.split(" ")[0] or fix[:4] == "add ")
         return "\n".join((f"refused: {found.field}", *(f"way out: {field}" for field in fields), ""))
     needs = {part.name: part.need for part in found.gang.parts}
     return "\n".join((*(_words(pool, needs[pool.part].share) for pool in found.pools), ""))

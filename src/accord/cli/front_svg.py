@@ -15,7 +15,8 @@ from accord.terms.account import FrontPoint
 from accord.terms.intent import Intent
 
 _WIDTH, _MARGIN = 960, 28
-_LEFT, _PLOT_HEIGHT, _LINE = 74, 300, 20
+_LEFT, _PLOT_HEIGHT, _LINE = 74, 220, 18
+_DOT, _DOT_CHOSEN = COLOURS[0], COLOURS[1]
 _TICKS = 5
 _RATE = "workload.rate_rps"
 
@@ -51,11 +52,10 @@ def front_svg(points: Sequence[FrontPoint], *, intent: Intent, title: str, chose
         text(_MARGIN, _MARGIN + 18, f"What more money buys: {intent.name}", size=22, kind="strong"),
         text(_MARGIN, _MARGIN + 40, title, size=13, kind="soft"),
     ]
-    colours = _colours(points)
     for field, group in itertools.groupby(points, key=lambda point: point.field):
         its = sorted(group, key=_cost)
         mine = next((one for one in chosen if one.field == field), None)
-        drawn, height = _panel(its, field, intent=intent, chosen=mine, colours=colours)
+        drawn, height = _panel(its, field, intent=intent, chosen=mine)
         parts.append(f'<g transform="translate({_MARGIN},{y:g})">{"".join(drawn)}</g>')
         y += height + 26
     return file(_WIDTH, y + _MARGIN - 26, parts, title=f"What more money buys: {intent.name}")
@@ -66,15 +66,7 @@ def _cost(point: FrontPoint) -> float:
     return point.devices if point.cost_usd_per_hour is None else point.cost_usd_per_hour
 
 
-def _colours(points: Sequence[FrontPoint]) -> dict[str, str]:
-    """One for each make of plan, in the order in which they come."""
-    makes = dict.fromkeys(point.words for point in points)
-    return {words: COLOURS[place % len(COLOURS)] for place, words in enumerate(makes)}
-
-
-def _panel(
-    points: list[FrontPoint], field: str, *, intent: Intent, chosen: Chosen | None, colours: dict[str, str]
-) -> tuple[list[str], float]:
+def _panel(points: list[FrontPoint], field: str, *, intent: Intent, chosen: Chosen | None) -> tuple[list[str], float]:
     priced = all(point.cost_usd_per_hour is not None for point in points)
     across, unit = _WIDTH - 2 * _MARGIN, "dollars an hour" if priced else "devices"
     bound, budget = _bound(intent, field), intent.budget.cost_usd_per_hour_max if priced else None
@@ -94,8 +86,8 @@ def _panel(
         place = f'cx="{x.at(chosen.cost):g}" cy="{y.at(chosen.value):g}"'
         parts.append(f'<circle {place} r="11" fill="none" stroke="var(--ink)" stroke-width="2"/>')
     for number, point in enumerate(points, 1):
-        parts += _dot(number, x.at(_cost(point)), y.at(point.value), colours[point.words])
-    listed, height = _list(points, field, priced=priced, colours=colours, chosen=chosen)
+        parts += _dot(number, x.at(_cost(point)), y.at(point.value), here=_same(chosen, point))
+    listed, height = _list(points, field, priced=priced, chosen=chosen)
     parts.append(f'<g transform="translate(0,{_PLOT_HEIGHT + 92})">{"".join(listed)}</g>')
     return parts, _PLOT_HEIGHT + 92 + height
 
@@ -155,23 +147,21 @@ def _staircase(points: list[FrontPoint], x: _Axis, y: _Axis) -> list[str]:
     return [f'<path d="{path}" fill="none" stroke="var(--soft)" stroke-width="1.5"/>']
 
 
-def _dot(number: int, x: float, y: float, colour: str) -> list[str]:
+def _dot(number: int, x: float, y: float, *, here: bool) -> list[str]:
     return [
-        f'<circle cx="{x:g}" cy="{y:g}" r="8" fill="{colour}"/>',
+        f'<circle cx="{x:g}" cy="{y:g}" r="8" fill="{_DOT_CHOSEN if here else _DOT}"/>',
         f'<text x="{x:g}" y="{y + 3.5:g}" font-size="9.5" text-anchor="middle" class="on">{number}</text>',
     ]
 
 
-def _list(
-    points: list[FrontPoint], field: str, *, priced: bool, colours: dict[str, str], chosen: Chosen | None
-) -> tuple[list[str], float]:
+def _list(points: list[FrontPoint], field: str, *, priced: bool, chosen: Chosen | None) -> tuple[list[str], float]:
     """Each point in words, in a row of its own; what is too long for one goes on below."""
     room = _WIDTH - 2 * _MARGIN - 250
     parts, y = [], 14.0
     for number, point in enumerate(points, 1):
         cost = f"${_cost(point):,.4g}/h" if priced else f"{_cost(point):g} devices"
-        here = chosen is not None and math.isclose(chosen.cost, _cost(point), rel_tol=1e-6)
-        parts += _dot(number, 16, y - 4, colours[point.words])
+        here = _same(chosen, point)
+        parts += _dot(number, 16, y - 4, here=here)
         parts.append(text(104, y, cost, size=12, end=True))
         parts.append(text(196, y, _value_words(field, point.value), size=12, end=True))
         for line in _broken(point.words + (" (chosen)" if here else ""), room):
@@ -180,11 +170,17 @@ def _list(
     return parts, y - 8
 
 
+def _same(chosen: Chosen | None, point: FrontPoint) -> bool:
+    if chosen is None or not math.isclose(chosen.cost, _cost(point), rel_tol=1e-6):
+        return False
+    return math.isclose(chosen.value, point.value, rel_tol=1e-3)
+
+
 def _broken(words: str, room: float) -> list[str]:
     lines = [""]
     for word in words.split():
         longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and wide(longer, 11) > room:
+        if lines[-1] and wide(longer, 12) > room:
             lines.append(word)
         else:
             lines[-1] = longer
