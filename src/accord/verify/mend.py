@@ -85,21 +85,29 @@ def _mended(region: Region, points: Sequence[Point], trial: Trial, group: _Group
 
 
 def _ratios(points: Sequence[Point], trial: Trial, search: Search) -> Mapping[Attempt, list[float | None]]:
-    """For each attempt its time over the native one, point by point; None where it is wrong, unknown or untimed."""
+    """For each attempt its time over the native one, point by point; None where it is wrong, unknown or untimed.
+
+    A native call that dies has no time: there, times are over the fastest way's.
+    """
     native = [trial.seconds(point, None) for point in points]
     table: dict[Attempt, list[float | None]] = {}
     for attempt in search.attempts:
         row: list[float | None] = []
-        for point, usual_s in zip(points, native, strict=True):
+        for point in points:
             if search.now_s() >= search.deadline_s or (len(row) > 1 and not any(row)):
                 row.append(None)  # late, or wrong so far
                 continue
-            right = trial.right(point, attempt)
-            taken_s = trial.seconds(point, attempt) if right else None
-            row.append(taken_s / usual_s if taken_s and usual_s else None)
+            row.append(trial.seconds(point, attempt) if trial.right(point, attempt) else None)
         if any(row):
             table[attempt] = row
-    return table
+    usual = [
+        native_s or min((row[at] or math.inf for row in table.values()), default=1.0)
+        for at, native_s in enumerate(native)
+    ]
+    return {
+        attempt: [None if taken_s is None else taken_s / usual_s for taken_s, usual_s in zip(row, usual, strict=True)]
+        for attempt, row in table.items()
+    }
 
 
 def _tested(region: Region, made: Workaround, item: Class, trial: Trial, search: Search) -> int | None:
