@@ -6,7 +6,7 @@ that an engine's version or a model that wasn't seen gets what is known of the r
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -29,9 +29,11 @@ START: Mapping[str, float] = {
     "whole": 1.0, "read_share": 0.9, "wait_steps": 2.0, "burst": 0.15, "first": 1.0, "first_s": 0.03,
     "seat_wait": 1.0, "gained": 0.6, "pool": 0.5, "pool_burst": 0.3, "pool_wait_steps": 10.0, "pool_first_s": 0.06,
 }  # fmt: skip
-FIXED = {"sharpness": 2.0, "convolution": 0.4}
-_UNSURE = ("step_s", "sequence_s", "wait_steps", "burst", "first_s", "eager_s", "pool", "pool_burst")
-_UNSURE = (*_UNSURE, "pool_wait_steps", "pool_first_s")
+FIXED: Mapping[str, Any] = {"sharpness": 2.0, "convolution": 0.4}
+_UNSURE = frozenset((
+    "step_s", "sequence_s", "wait_steps", "burst", "first_s", "eager_s", "pool", "pool_burst", "pool_wait_steps",
+    "pool_first_s",
+))  # fmt: skip
 ENGINES = ("sglang", "trtllm", "vllm")
 _FORMS = ("fp8", "fp4", "int4")
 _KINDS_OF_ATTENTION = ("latent", "recurrent", "window")
@@ -50,9 +52,9 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Rows as a fit takes them. `held[n]` is where effect n holds, 0 or 1 by row."""
+    """Rows as a fit takes them, stack after stack. `held[n]` is where effect n holds, 0 or 1 by row."""
 
-    stack: Stack
+    stacks: tuple[Stack, ...]
     effects: tuple[Named, ...]
     held: Array
     ttft_s: Array
@@ -80,7 +82,7 @@ def effects(tags: Iterable[frozenset[str]], *, widths: Mapping[str, float]) -> t
         found += each(figure, ENGINES) + each(figure, _FORMS) + each(figure, ["hopper"])
     for figure in ("experts", "experts_memory"):
         found += each(figure, ENGINES, _FORMS, ["experts"])
-    found += each("experts_memory", ["hopper"], _FORMS)
+    found += each("experts_memory", ["hopper"], _FORMS) + each("expert_tile", ENGINES) + each("expert_tile", _FORMS)
     found += each("cache", ENGINES) + each("cache", _KINDS_OF_ATTENTION) + each("cache", ["hopper"])
     found += each("cache", ENGINES, _KINDS_OF_ATTENTION)
     found += each("attention", ENGINES) + each("attention", _KINDS_OF_ATTENTION) + each("attention", ["hopper"])
@@ -118,17 +120,16 @@ def _figures(figure: str) -> tuple[str, ...]:
 
 
 def problem(
-    stack: Stack, tags: Sequence[frozenset[str]], named: tuple[Named, ...], *, ttft_s: Array, tpot_s: Array
+    stacks: tuple[Stack, ...], tags: Sequence[frozenset[str]], named: tuple[Named, ...], *, ttft_s: Array, tpot_s: Array
 ) -> Problem:
     """The rows and effects, ready to be fitted."""
     held = np.array([[float(effect.tags <= own) for own in tags] for effect in named])
-    return Problem(stack=stack, effects=named, held=held, ttft_s=ttft_s, tpot_s=tpot_s)
+    return Problem(stacks=stacks, effects=named, held=held, ttft_s=ttft_s, tpot_s=tpot_s)
 
 
 def predicted(given: Problem, values: Array) -> tuple[Array, Array]:
     """TTFT and TPOT of all rows, in seconds."""
-    seen = _seen(given.stack, _figures_of(given, values))
-    return seen.ttft_s, seen.tpot_s
+    return _seen(given.stacks, _figures_of(given, values))
 
 
 def fitted(given: Problem, weights: Array, *, start: Array | None = None, rounds: int = 12) -> Fitted:
@@ -147,23 +148,28 @@ def _figures_of(given: Problem, values: Array) -> dict[str, Array]:
     return {name: np.exp(log) for name, log in logs.items()}
 
 
-def _seen(stack: Stack, figures: Mapping[str, Array]) -> Seen:
+def _seen(stacks: tuple[Stack, ...], figures: Mapping[str, Array]) -> tuple[Array, Array]:
+    found, begin = [], 0
+    for stack in stacks:
+        end = begin + len(stack.batches)
+        found.append(_seen_of(stack, {name: value[begin:end] for name, value in figures.items()}))
+        begin = end
+    return np.concatenate([item.ttft_s for item in found]), np.concatenate([item.tpot_s for item in found])
+
+
+def _seen_of(stack: Stack, figures: Mapping[str, Array]) -> Seen:
     """By the code that plans are made with, which takes arrays where it names floats."""
     arrays: dict[str, Any] = {name: value[:, None] for name, value in figures.items() if name in TUNED}
-    tuning = replace(Tuning(), **FIXED, **arrays)
     served: dict[str, Any] = {name: value for name, value in figures.items() if name in SERVED}
-    serving = replace(Serving(), **served)
+    tuning, serving = Tuning(**FIXED, **arrays), Serving(**served)
     writing, reading = timed(stack.writing, tuning).total, timed(stack.reading, tuning).total
     work = Work(batches=stack.batches, write_s=writing[:, :-1], mixed_s=writing[:, -1], alone_s=reading[:, 0])
-    one, both = together(stack.crowd, work, serving), apart(stack.crowd, work, serving)
-    return Seen(
-        **{name: np.where(stack.apart, getattr(both, name), getattr(one, name)) for name in ("ttft_s", "tpot_s")}
-    )
+    return (apart if stack.apart else together)(stack.crowd, work, serving)
 
 
 def _errors(given: Problem, figures: Mapping[str, Array], *, relative: bool) -> Array:
-    seen = _seen(given.stack, figures)
-    logs = np.stack([np.log(seen.tpot_s / given.tpot_s), np.log(seen.ttft_s / given.ttft_s)])
+    ttft_s, tpot_s = _seen(given.stacks, figures)
+    logs = np.stack([np.log(tpot_s / given.tpot_s), np.log(ttft_s / given.ttft_s)])
     if relative:
         logs = np.where(logs > 0, np.expm1(np.minimum(logs, 3.0)), logs)
     found: Array = logs / np.array(ERROR)[:, None]
@@ -204,9 +210,8 @@ def _normal(given: Problem, weights: Array, values: Array, here: Array, *, relat
         aside = {**figures, name: figures[name] * np.exp(_MARGIN)}
         slopes[name] = (_errors(given, aside, relative=relative) - here) / _MARGIN
     columns = np.zeros((len(given.effects), *here.shape))
-    for column, effect, held in zip(columns, given.effects, given.held, strict=True):
-        for name in effect.figures:
-            column += slopes[name] * held
+    for number, effect in enumerate(given.effects):
+        columns[number] = sum((slopes[name] for name in effect.figures), start=np.zeros(())) * given.held[number]
     flat = columns.reshape(len(columns), -1)
     scaled = (weights / np.sqrt(1 + here**2)).reshape(-1)
     return (flat * scaled) @ flat.T, (flat * scaled) @ here.reshape(-1)

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from _accuracy_rows import DENSE, Row, Side
+from _accuracy_rows import tags as named
 from accord.edges.fleet_kinds import catalog_kind
 from accord.edges.model_catalog import entry
 from accord.estimate.form import Form, form
 from accord.estimate.performance import Performance, Tuning, performance
 from accord.estimate.roof import Bound, Grouped, Roof, Step, roof
 from accord.estimate.steady import Crowd, seats
+from accord.estimate.tuned import tags_of
 from accord.models.read import read_card
 from accord.terms.architecture import Needs, Stored, StoredAs
 from accord.terms.layout import Layout
@@ -28,34 +30,38 @@ Array = npt.NDArray[np.float64]
 
 # Batches that a replica may have, as parts of the most that it has: fewer where prompts come too slowly.
 PARTS = np.array([1.0, 0.75, 0.55, 0.4, 0.28, 0.18, 0.1, 0.05])
+WHOLE = np.ones(1)
+KINDS = {"h100": ("hopper",), "h200": ("hopper",), "b200": ("blackwell",), "b300": ("blackwell",)}
+KINDS = {**KINDS, "gb200": ("blackwell",), "gb300": ("blackwell",)}
 _BLOCKS = ("deepseek-r1", "deepseek-v3", "glm-5", "minimax-m2.5", "qwen3-235b-a22b", "qwen3.5-397b-a17b", "qwen3-32b")
 _RACKS = {"gb200": 72, "gb300": 72}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """All rows. `writing` and `reading` have a last axis: batches and one step with a prompt; one prompt alone."""
+    """Rows of one mode. The last axis of `writing`: batches and one step with a prompt; of `reading`: one prompt."""
 
     writing: Roof
     reading: Roof
     batches: Array
     crowd: Crowd
-    apart: npt.NDArray[np.bool_]
+    apart: bool
 
 
 def stacked(rows: Sequence[Row]) -> Stack:
-    """The work of these rows."""
-    made = [_Made(row) for row in rows]
+    """The work of rows of one mode."""
+    made = [Made(row) for row in rows]
+    width = len(made[0].batches)
     return Stack(
-        writing=_stack([item.writing() for item in made], len(PARTS) + 1),
+        writing=_stack([item.writing() for item in made], width + 1),
         reading=_stack([item.reading() for item in made], 1),
         batches=np.array([item.batches for item in made]),
         crowd=_crowd(made),
-        apart=np.array([row.reader is not None for row in rows]),
+        apart=rows[0].reader is not None,
     )
 
 
-class _Made:
+class Made:
     """One row with its forms."""
 
     def __init__(self, row: Row) -> None:
@@ -67,21 +73,23 @@ class _Made:
         self.device = device(row.kind)
         # TensorRT-LLM keeps room for the whole answer; others for what is written by then.
         whole = row.inputs + row.outputs * (1.0 if row.engine == "trtllm" else 0.75)
-        self.seats = seats(self.writer, self.device, tokens=whole)
-        self.batches = np.maximum(min(row.requests, self.seats), 1e-3) * PARTS
+        room = seats(self.writer, self.device, tokens=whole)
+        # A row that doesn't say how many replicas it has was run with as many as its requests need.
+        self.seats = room if row.described else max(room, row.requests)
+        self.batches = np.maximum(min(row.requests, self.seats), 1e-3) * (WHOLE if row.reader is None else PARTS)
 
     def writing(self) -> Roof:
-        row, none = self.row, np.zeros(len(PARTS))
+        row, none = self.row, np.zeros(len(self.batches))
         decode = np.append(self.batches, 0.0 if row.reader else self.batches[0])
         return roof(
             self.writer,
             self.device,
             Step(
                 decode=decode,
-                context=np.full(len(PARTS) + 1, row.inputs + row.outputs / 2),
+                context=np.full(len(self.batches) + 1, row.inputs + row.outputs / 2),
                 prompts=np.append(none, 1.0),
                 new=np.append(none, row.inputs),
-                before=np.zeros(len(PARTS) + 1),
+                before=np.zeros(len(self.batches) + 1),
             ),
         )
 
@@ -95,7 +103,7 @@ class _Made:
         )
 
 
-def _crowd(made: Sequence[_Made]) -> Crowd:
+def _crowd(made: Sequence[Made]) -> Crowd:
     def column(values: list[float]) -> Array:
         return np.array(values, dtype=float)
 
@@ -209,15 +217,10 @@ def _stack(roofs: Sequence[Roof], width: int) -> Roof:
     )
 
 
-def traits(rows: Sequence[Row]) -> list[frozenset[str]]:
-    """Tags that follow from a model's operators and a replica's device."""
-    found = []
-    for row in rows:
-        made = _form(row.model, row.form, _cached(row), row.writer)
-        tags = {"experts"} if made.routed else {"dense"}
-        tags |= {"recurrent"} if made.scanning else set()
-        tags |= {"latent"} if any(item.operator.values_in_keys for item in made.attending) else set()
-        tags |= {"window"} if any(item.operator.span for item in made.attending) else set()
-        tags |= {"hopper"} if row.kind in ("h100", "h200") else {"blackwell"}
-        found.append(frozenset(tags))
-    return found
+def tags(row: Row) -> frozenset[str]:
+    """All that is known of a row."""
+    known = tags_of(_needs(row.model), stored_as(row.model, row.form), kind=KINDS[row.kind], engine=row.engine)
+    where = {
+        name for name, holds in (("dealt", row.writer.experts > 1), ("data-parallel", row.writer.data > 1)) if holds
+    }
+    return known | where | named(row) | {row.form}

@@ -2,12 +2,11 @@
 
 In: `silicon_sample.csv` of the installed wheel (Apache-2.0). Out: `Row`s, one for each line, in its order. Invariant:
 only columns that describe a configuration are read here; what was measured stands beside them, untouched.
-
-What the labels mean where they don't say it (found by comparing rows that are equal otherwise):
-`attention_dp_size` and `tp_size` of some dumps are products with the expert-parallel size; the concurrency is of the
-whole service, in `silicon_concurrency`; a "tp" of 12 and more on racks counts all devices of a disaggregated service.
-TensorRT-LLM 1.2.0rc6.post3, and 1.1.0rc2.post2 from 2026 on, ran DeepSeek with drafts (MTP).
 """
+
+# What labels mean where they don't say it was found by comparing rows that are equal otherwise. `attention_dp_size` and
+# `tp_size` of some dumps are products with the expert-parallel size. The concurrency is of the whole service, in
+# `silicon_concurrency`. A "tp" of 12 and more on racks counts all devices of a disaggregated service.
 
 import csv
 import math
@@ -154,6 +153,7 @@ def _row(line: Line) -> Row:
 
 
 def _drafts(model: str, engine: str, version: str, month: str) -> bool:
+    """TensorRT-LLM 1.2.0rc6.post3, and 1.1.0rc2.post2 from 2026 on, ran DeepSeek with drafts (MTP)."""
     if engine != "trtllm" or not model.startswith("deepseek"):
         return False
     return version == "1.2.0rc6.post3" or (version == "1.1.0rc2.post2" and month >= "2026-01")
@@ -216,6 +216,7 @@ def _like(row: Row, known: Sequence[Row]) -> Row:
     same = abs(math.log(nearest.everyone / row.everyone)) < 1e-9
     # Loads that no described recipe has are those of recipes with drafts.
     draft = not same and row.engine == "trtllm" and row.architecture == "deepseek-v3"
+    draft = draft or (row.engine, row.kind) == ("sglang", "b200")  # half of the recipes have drafts, at the same loads
     if not any(item.kind == row.kind for item in known if item.engine == row.engine):
         draft = draft and row.everyone not in {item.everyone for item in known if item.engine == "trtllm"}
     if whole:
@@ -249,14 +250,13 @@ def _resized(like: Side, labelled: Side) -> Side:
 
 
 def tags(row: Row) -> frozenset[str]:
-    """What is known of a row beside its sizes, as `estimate/tuned.py` takes it."""
+    """What is known of a row beside its form, as `estimate/tuned.py` takes it."""
     named: Iterable[tuple[str, bool]] = (
+        ("dealt", row.writer.experts > 1),
         ("data-parallel", row.writer.data > 1),
-        ("dealt", row.writer.experts > 1 or row.writer.data > 1),
         ("even", row.even),
-        ("varied", not row.even),
         ("disaggregated", row.reader is not None),
         ("undescribed", not row.described and row.drafts > 0),
     )
-    always = (row.engine, f"{row.engine} {row.release}", f"{row.architecture} in {row.engine}", row.kind, row.form)
+    always = (f"{row.engine} {row.release}", f"{row.architecture} in {row.engine}")
     return frozenset((*always, *(name for name, holds in named if holds)))

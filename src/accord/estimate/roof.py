@@ -18,6 +18,8 @@ from accord.terms.work import OperatorClass, Per, Phase
 
 Array = npt.NDArray[np.float64]
 ZERO: Array = np.zeros(())
+_SMALL_TILE = 0.25  # 16 rows of 64: the m16n8k16 instruction's, against the smallest tile of grouped FP8 GEMMs
+_WIDTHS = {Math.F32: 4.0, Math.F16: 2.0, Math.BF16: 2.0, Math.FP8: 1.0, Math.INT8: 1.0, Math.FP4: 0.5}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,8 @@ class Bound:
 class Grouped:
     """Experts: `touched` of them get `rows` units each; one unit takes `row_s` at the peak, over all layers.
 
-    `dealt` is 1 where whole experts are dealt to ranks, whose loads differ.
+    `dealt` is 1 where whole experts are dealt to ranks, whose loads differ. `tile` is that of the kernels, as a part of
+    the usual one: those that widen narrow weights on their way (Marlin and its like) are made for few units.
     """
 
     row_s: Array
@@ -55,6 +58,7 @@ class Grouped:
     rows: Array
     memory_s: Array
     dealt: Array
+    tile: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +204,14 @@ def _grouped(row: Routed, performance: Performance, units: Array) -> Grouped:
         rows=rows,
         memory_s=moved / performance.memory_bytes_per_s,
         dealt=np.asarray(float(row.dealt and row.ranks > 1)),
+        tile=np.asarray(_SMALL_TILE if _widens(row, performance) else 1.0),
     )
+
+
+def _widens(row: Routed, performance: Performance) -> bool:
+    """Whether weights take fewer bytes than what they are multiplied in."""
+    parameters = row.flops / 2.0
+    return row.expert_bytes < 0.8 * parameters * _WIDTHS[performance.multiplies_in(row.math)]
 
 
 def _attention(item: Attending, performance: Performance, sides: _Sides) -> Iterator[Bound]:

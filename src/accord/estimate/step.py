@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.estimate.form import Form
+from accord.estimate.known_steps import correction, grid_of
 from accord.estimate.performance import Performance, Tuning
 from accord.estimate.roof import ZERO, Bound, Grouped, Roof, Step, roof
 
@@ -38,8 +39,20 @@ class Times:
 
 
 def step_times(form: Form, performance: Performance, step: Step) -> Times:
-    """Seconds of one step. With pipeline ranks: of one micro-batch's way through all of them."""
-    return timed(roof(form, performance, step), performance.tuning)
+    """Seconds of one step. With pipeline ranks: of one micro-batch's way through all of them.
+
+    Where whole steps of this model on this layout are known, the formulas only fill in between them.
+    """
+    found = timed(roof(form, performance, step), performance.tuning)
+    grid = grid_of(form, performance.steps)
+    if grid is None:
+        return found
+
+    def formula(asked: Step) -> Array:
+        return timed(roof(form, performance, asked), performance.tuning).total
+
+    factor = correction(grid, step, formula, groups=form.data)
+    return Times(**{item.name: factor * getattr(found, item.name) for item in fields(Times)})
 
 
 def timed(work: Roof, tuning: Tuning) -> Times:
@@ -68,7 +81,7 @@ def _overhead(work: Roof, tuning: Tuning) -> Array:
 
 def _experts(work: Grouped, tuning: Tuning) -> Array:
     """An expert with fewer units than a tile has is charged for the tile; the fullest rank is waited for."""
-    rows = work.touched * (work.rows**_TILES + tuning.expert_tile**_TILES) ** (1.0 / _TILES)
+    rows = work.touched * (work.rows**_TILES + (work.tile * tuning.expert_tile) ** _TILES) ** (1.0 / _TILES)
     longer = 1.0 + tuning.imbalance * work.dealt
     compute = work.row_s * rows * longer / tuning.experts
     return _joined(compute, work.memory_s * longer / tuning.experts_memory, tuning.sharpness)

@@ -5,13 +5,17 @@ In: `Tunings` (basic figures, and effects with the tags they hold for), the tags
 nothing is known gets the basic figures.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from accord.estimate.performance import Tuning
 from accord.estimate.steady import Serving
+from accord.terms.architecture import Architecture, Needs, Stored
 from accord.terms.estimate import Source
+from accord.terms.fleet import DeviceKind
+from accord.terms.tensors import Quantization
+from accord.terms.work import Attention, Experts, Scan
 
 Made = TypeVar("Made")
 
@@ -43,6 +47,50 @@ class Tunings:
     uncertainty: float
 
 
+FORMATS = {
+    Quantization.NONE: "bf16",
+    Quantization.FP8: "fp8",
+    Quantization.FP8_CHANNEL: "fp8",
+    Quantization.FP8_BLOCK: "fp8",
+    Quantization.MXFP8: "fp8",
+    Quantization.INT8: "int8",
+    Quantization.INT4_GROUP: "int4",
+    Quantization.MXFP4: "fp4",
+    Quantization.NVFP4: "fp4",
+}
+
+
+def tags_of(
+    needs: Needs, stored: Stored, *, kind: Iterable[str] = (), engine: str = "", release: str = ""
+) -> frozenset[str]:
+    """What is known of a replica of a stage. `kind` are the tags of its device's kind."""
+    attending = [item for item in needs.operators if isinstance(item, Attention)]
+    routed = any(isinstance(item, Experts) for item in needs.operators)
+    named = (
+        (engine, bool(engine)),
+        (f"{engine} {release}", bool(engine and release)),
+        ("experts" if routed else "dense", True),
+        ("recurrent", any(isinstance(item, Scan) for item in needs.operators)),
+        ("latent", any(item.values_in_keys for item in attending)),
+        ("window", any(item.span is not None for item in attending)),
+        (FORMATS[stored.quantization], True),
+    )
+    return frozenset((*kind, *(name for name, holds in named if holds)))
+
+
+def reaching(tunings: Tunings, architecture: Architecture) -> Callable[[DeviceKind, str], Tuning]:
+    """What an engine reaches on a kind with the largest stage of a model."""
+    stages = zip(architecture.needs, architecture.stored, strict=True)
+    needs, stored = max(stages, key=lambda stage: stage[0].parameters)
+
+    def found(kind: DeviceKind, engine: str) -> Tuning:
+        family = engine.partition("-")[0]  # vLLM-Omni runs decoders as vLLM does
+        tags = tags_of(needs, stored, kind=tunings.kinds.get(kind.name, ()), engine=family)
+        return tuned(tunings, tags)[0]
+
+    return found
+
+
 def tuned(tunings: Tunings, tags: frozenset[str]) -> tuple[Tuning, Serving]:
     """The figures of a replica with these tags."""
     found = dict(tunings.base)
@@ -50,8 +98,9 @@ def tuned(tunings: Tunings, tags: frozenset[str]) -> tuple[Tuning, Serving]:
         if effect.tags <= tags:
             for name, factor in effect.factors.items():
                 for one in KERNELS if name == "kernels" else (name,):
-                    found[one] *= factor
-    known = bool(tunings.engines & tags) and any(set(own) & tags for own in tunings.kinds.values())
+                    if one in found:
+                        found[one] *= factor
+    known = bool(tunings.engines & tags) and any(tags.issuperset(own) for own in tunings.kinds.values())
     tuning = _filled(Tuning, found, TUNED)
     if known:
         tuning = replace(tuning, uncertainty=tunings.uncertainty, source=Source.MODELLED)
