@@ -14,12 +14,13 @@ from rich.console import Console
 
 from accord.cli.flow import measured_stages, print_json
 from accord.cli.options import json_option
-from accord.cli.table import size
+from accord.cli.table import plural, size
 from accord.cli.words import console, counted, show_rows
 from accord.edges import device_catalog, weights
 from accord.edges import machine as machine_edge
 from accord.edges.calibration_file import kept_at, save_calibration
 from accord.edges.fleet_kinds import catalog_kind
+from accord.edges.kernel_steps import kernel_steps
 from accord.edges.kernel_tables import kernel_calibration
 from accord.edges.profile_device import measure_device
 from accord.models import catalog
@@ -35,18 +36,26 @@ from accord.terms.speed import StageSpeed
 @click.option("--model", "model_name", metavar="NAME", help="Measure the stages of this embedded model, too (cpu).")
 @click.option("--tables", is_flag=True, help="Take kernel times of the package aiconfigurator-core instead.")
 @click.option("--engine", metavar="NAME", help="With --tables: the engine whose kernels count (vllm, sglang).")
+@click.option("--steps", metavar="MODEL", help="With --tables: whole steps of this model, too.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the calibration here instead of keeping it.")
 @json_option
 def profile(
-    *, device: str, model_name: str | None, tables: bool, engine: str | None, out: Path | None, as_json: bool
+    *,
+    device: str,
+    model_name: str | None,
+    tables: bool,
+    engine: str | None,
+    steps: str | None,
+    out: Path | None,
+    as_json: bool,
 ) -> int:
     """Measure DEVICE (a kind of the catalog, or `cpu`) on this machine, and keep the result.
 
     `accord plan` counts with what is kept, instead of data sheets. With --tables nothing is measured here.
     """
     words = console(quiet=as_json)
-    if tables != (engine is not None):
-        raise click.UsageError("--tables and --engine go together")
+    if tables != (engine is not None) or (steps is not None and not tables):
+        raise click.UsageError("--tables and --engine go together, and --steps goes with them")
     kind = _kind(device)
     if model_name is not None and kind.vendor is not Vendor.CPU:
         fix = "profile `cpu` with it"
@@ -54,6 +63,7 @@ def profile(
     today = dt.datetime.now().astimezone().date().isoformat()
     if engine is not None:
         found = kernel_calibration(kind.name, engine, taken=today)
+        found = found if steps is None else replace(found, steps=kernel_steps(kind.name, engine, steps))
     else:
         found = _measured(kind, model_name, today, words)
     path = out or kept_at(weights.home(), kind.name, engine)
@@ -92,6 +102,8 @@ def _show(kind: DeviceKind, found: Calibration, words: Console) -> None:
     words.print(f"  {kind.name}  {found.machine}   ({len(found.samples)} calls; {found.tool})")
     show_rows(words, (("figure", "reached", "catalog"), *_rows(kind, found)))
     words.print(f"  two thirds of the calls lie within {found.reached.uncertainty:.0%} of what these figures say")
+    if found.steps:
+        words.print(f"  whole steps of {plural(len(found.steps), 'layout')} are known of that model")
     if found.stages:
         show_rows(words, (("stage", "threads", "work"), *map(_stage_row, found.stages)))
 

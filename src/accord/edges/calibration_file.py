@@ -4,6 +4,7 @@ In: a `Calibration`, or a file of one. Out: text, or the `Calibration`. Invarian
 calibration, figure for figure; what a person edited is checked like any other input.
 """
 
+import itertools
 import math
 import re
 from pathlib import Path
@@ -16,17 +17,18 @@ from accord.edges.fleet_kinds import check_kind_name
 from accord.edges.typed_tree import typed
 from accord.edges.whole_text import save_text
 from accord.edges.yaml_tree import Limits, Tree, read_file, read_text
-from accord.terms.calibration import Calibration, Kernel, Sample
+from accord.terms.calibration import Calibration, Kernel, Sample, StepGrid
 from accord.terms.errors import BadInput, BrokenEdge
 
 _LIMITS = Limits(text_bytes_max=4 << 20, nodes_max=100_000)
+_POINTS_MIN = 2
 _FIX = "write it as `accord profile --out` does"
 
 
 def dump_calibration(calibration: Calibration) -> str:
     """The calibration as YAML, in the order of its fields, with exact figures; a sample a line."""
     plain = msgspec.to_builtins(calibration)
-    lists = {name: plain.pop(name) for name in ("samples", "stages")}
+    lists = {name: plain.pop(name) for name in ("samples", "stages", "steps")}
     text = yaml.safe_dump({"accord": 1, "calibration": plain}, sort_keys=False, allow_unicode=True, width=120)
     for name, items in lists.items():
         rows = "".join(f"  - {_line(item)}\n" for item in items)
@@ -77,6 +79,8 @@ def _calibration(tree: Tree) -> Calibration:
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", found.taken):
         raise BadInput(field="calibration.taken", value=found.taken, problem="not a date", fix="write it as 2026-12-01")
     _check_reached(found)
+    for number, grid in enumerate(found.steps):
+        _check_grid(grid, field=f"calibration.steps[{number}]")
     for number, sample in enumerate(found.samples):
         _check_sample(sample, field=f"calibration.samples[{number}]")
     return found
@@ -122,6 +126,21 @@ def _check_sample(sample: Sample, *, field: str) -> None:
             raise _wrong(f"{field}.{name}", value, "a finite figure, not below 0")
     if sample.kernel is Kernel.GEMM and sample.math is None:
         raise _wrong(f"{field}.math", None, "the format of the matrix multiply")
+
+
+def _check_grid(grid: StepGrid, *, field: str) -> None:
+    """Axes grow, there is a figure for each of their points, and it is a time."""
+    for name, axis in (("batches", grid.batches), ("contexts", grid.contexts), ("prompts", grid.prompts)):
+        if len(axis) < _POINTS_MIN or not all(0 < low < high for low, high in itertools.pairwise(axis)):
+            raise _wrong(f"{field}.{name}", len(axis), "at least two figures above 0 that grow")
+    rows = (*grid.decode_s, grid.prefill_s)
+    widths = [len(row) for row in rows]
+    if widths != [len(grid.contexts)] * len(grid.batches) + [len(grid.prompts)]:
+        raise _wrong(f"{field}.decode_s", len(grid.decode_s), "a row for each batch with a time for each context")
+    if not all(0 < seconds < math.inf for row in rows for seconds in row):
+        raise _wrong(f"{field}.decode_s", "a time", "seconds above 0")
+    if min(grid.tensor, grid.experts) < 1 or not 0 < grid.unit_flops < math.inf:
+        raise _wrong(f"{field}.unit_flops", grid.unit_flops, "the FLOPs of one token, above 0")
 
 
 def _wrong(field: str, value: object, wanted: str) -> BadInput:

@@ -17,7 +17,7 @@ from accord.terms.tensors import Math
 
 PACKAGE = "aiconfigurator-core"
 ENGINES: Mapping[str, str] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm"}
-_SYSTEMS: Mapping[str, str] = {
+SYSTEMS: Mapping[str, str] = {
     "a100-80g": "a100_sxm", "h100": "h100_sxm", "h200": "h200_sxm", "b200": "b200_sxm", "b300": "b300_sxm",
     "gb200": "gb200", "gb300": "gb300", "l40s": "l40s",
 }  # fmt: skip
@@ -46,9 +46,9 @@ def kernel_calibration(kind: str, engine: str, *, taken: str) -> Calibration:
     data = _data()
     if engine not in ENGINES:
         raise BadInput(field="--engine", value=engine, problem="no tables", fix=f"use one of {', '.join(ENGINES)}")
-    system = _SYSTEMS.get(kind)
+    system = SYSTEMS.get(kind)
     if system is None or not (data / system / "gemm" / ENGINES[engine]).is_dir():
-        raise BadInput(field="DEVICE", value=kind, problem="no tables", fix=f"use one of {', '.join(_SYSTEMS)}")
+        raise BadInput(field="DEVICE", value=kind, problem="no tables", fix=f"use one of {', '.join(SYSTEMS)}")
     samples = tuple(sample for table in _tables() for sample in _samples(data / system, table, ENGINES[engine]))
     newest = _newest(data / system / "gemm" / ENGINES[engine])
     return Calibration(

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from accord.terms.calibration import StepGrid
 from accord.terms.estimate import Source
 from accord.terms.fleet import DeviceKind, Figure, Tag
 from accord.terms.refusal import Refusal
@@ -69,7 +70,8 @@ class Tuning:
 class Performance:
     """A kind with an engine, in plain figures. `rates` has each format's peak FLOP/s; links are one way.
 
-    `node_cards` is how many devices share fast links; beyond them `network_bytes_per_s` joins nodes.
+    `node_cards` is how many devices share fast links; beyond them `network_bytes_per_s` joins nodes. `steps` are whole
+    steps that are known of some models.
     """
 
     kind: str
@@ -85,6 +87,7 @@ class Performance:
     tuning: Tuning
     source: Source
     uncertainty: float
+    steps: tuple[StepGrid, ...] = ()
 
     def rate(self, wanted: Math) -> float:
         """Peak FLOP/s for weights of this format, by the first fallback that the device has."""
@@ -111,6 +114,7 @@ def performance(
     engine: str,
     node_cards: int = 8,
     network_bytes_per_s: float = NETWORK_BYTES_PER_S,
+    steps: tuple[StepGrid, ...] = (),
 ) -> Performance | Refusal:
     """The figures of a kind, or which one is unknown."""
     memory, bandwidth, link = kind.memory_bytes, kind.bandwidth_bytes_per_s, kind.link_bytes_per_s
@@ -131,6 +135,7 @@ def performance(
         tuning=tuning,
         source=tuning.source,
         uncertainty=_uncertainty(figures, tuning),
+        steps=steps,
     )
 
 

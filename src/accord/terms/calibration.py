@@ -78,11 +78,31 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepGrid:
+    """Seconds of whole steps of one model on one layout.
+
+    The model is known by the format of its multiplies and by the `unit_flops` that one token's take on all ranks.
+    `decode_s` has a row for each of `batches` (sequences of one data-parallel group), with a column for each of
+    `contexts`; `prefill_s` is one prompt of each of `prompts` tokens.
+    """
+
+    tensor: int
+    experts: int
+    math: Math
+    unit_flops: float
+    batches: tuple[float, ...]
+    contexts: tuple[float, ...]
+    decode_s: tuple[tuple[float, ...], ...]
+    prompts: tuple[float, ...]
+    prefill_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """One device kind as it was measured with one engine, or with all (`engine` None).
 
     `machine` and `tool` say on what and with what, `taken` is an ISO date. `stages` are the embedded engines' own
-    speeds, where they were measured too.
+    speeds, where they were measured too; `steps` are whole steps of models.
     """
 
     kind: str
@@ -94,3 +114,4 @@ class Calibration:
     samples: tuple[Sample, ...]
     memory_bytes: int | None = None
     stages: tuple[StageSpeed, ...] = ()
+    steps: tuple[StepGrid, ...] = ()

@@ -114,13 +114,14 @@ def layout_of(needs: Needs, parallel: Parallel) -> Layout:
 
 
 def shared(performance: Performance, share: float) -> Performance:
-    """A part of a device: its rates, its bandwidth and its memory."""
+    """A part of a device: its rates, its bandwidth and its memory. Steps that are known are those of whole devices."""
     return replace(
         performance,
         rates={math: rate * share for math, rate in performance.rates.items()},
         memory_bytes=int(performance.memory_bytes * share),
         memory_bytes_per_s=performance.memory_bytes_per_s * share,
         link_bytes_per_s=performance.link_bytes_per_s * share,
+        steps=(),
     )
 
 
