@@ -21,7 +21,6 @@ from accord.verify.operators.making import (
     factors,
     numbers,
     operand,
-    poisoned,
     side,
     space,
     tag,
@@ -107,16 +106,23 @@ def _one(point: Point, rng: np.random.Generator, fill: Fill, *, formula: Formula
         call_of(point, (given,)),
         wanted,
         scale=scale,
-        # Libraries in half precision may round the exponent and the quotient, each by itself.
-        rounded=np.abs(wanted) if exact else 2.0 * np.abs(wanted) + _tiny(point),
+        rounded=np.abs(wanted) if exact else _rounded(point, wanted, scale),
         terms=terms,
         exact=exact and fill is Fill.INTEGERS,
     )
 
 
+def _rounded(point: Point, wanted: Floats, scale: Floats) -> Floats:
+    """In half precision libraries may round each part by itself: exponent and quotient, difference and logarithm."""
+    parts = 2.0 * (scale if point.operator == "log_softmax" else np.abs(wanted))
+    return parts + _tiny(point)
+
+
 def _spoiled(point: Point, values: Floats, rng: np.random.Generator, fill: Fill) -> Tensor:
+    """With one row made NaN. Not infinity: what becomes of that in its own row, libraries answer differently."""
     if fill is Fill.POISON:
-        values = poisoned(values, int(rng.integers(0, len(values))), rng)
+        values = values.copy()
+        values[int(rng.integers(0, len(values)))] = np.nan
     return operand(values, dtype_of(point), point.trait(LAYOUT) or PLAIN)
 
 
@@ -141,7 +147,7 @@ def _norm(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
         # Near a row's mean the difference is small and its error is not: it is that of the row's largest number.
         largest = np.abs(x).max(axis=-1, keepdims=True) / spread
         wanted, scale = normed * w, (np.abs(normed) * (1.0 + largest**2) + largest) * np.abs(w)
-    rounded = 2.0 * np.abs(wanted)
+    rounded = 2.0 * np.abs(wanted) + _tiny(point)
     if point.operator == "layer_norm":
         bias = operand(rng.standard_normal(width), dtype_of(point))
         operands.append(bias)
@@ -208,4 +214,6 @@ def rows() -> tuple[OperatorRow, ...]:
 
 def _row(name: str, build: Build, *, other: tuple[Choice, ...] = ()) -> OperatorRow:
     made = space(name, _AXES, values=lambda at: 4 * at["rows"] * at["N"], layouts=LAYOUTS, other=other)
-    return OperatorRow(name=name, group="rowwise", space=made, build=build, sides=("rows", "N"), usual=_USUAL)
+    return OperatorRow(
+        name=name, group="rowwise", space=made, build=build, sides=("rows", "N"), usual=_USUAL, sums_wide=False
+    )
