@@ -15,7 +15,7 @@ from accord.terms.account import FrontPoint
 from accord.terms.intent import Intent
 
 _WIDTH, _MARGIN = 960, 28
-_LEFT, _PLOT_HEIGHT, _LINE = 74, 220, 18
+_LEFT, _PLOT_HEIGHT, _PANEL_HEIGHT, _LINE, _GAP = 74, 220, 296, 18, 14
 _DOT, _DOT_CHOSEN = COLOURS[0], COLOURS[1]
 _TICKS = 5
 _RATE = "workload.rate_rps"
@@ -45,20 +45,51 @@ class Chosen:
     cost: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Front:
+    """The points of one field by their cost, and where the plan that was chosen stands among them."""
+
+    field: str
+    points: tuple[FrontPoint, ...]
+    chosen: Chosen | None
+
+    @property
+    def priced(self) -> bool:
+        """Whether costs are dollars an hour; else devices."""
+        return all(point.cost_usd_per_hour is not None for point in self.points)
+
+
 def front_svg(points: Sequence[FrontPoint], *, intent: Intent, title: str, chosen: Sequence[Chosen]) -> str:
-    """One panel for each field that the points are about, each with the list of its plans."""
+    """One panel for each field that the points are about, two side by side; then the list of each one's plans."""
     y: float = _MARGIN + 62
     parts = [
         text(_MARGIN, _MARGIN + 18, f"What more money buys: {intent.name}", size=22, kind="strong"),
         text(_MARGIN, _MARGIN + 40, title, size=13, kind="soft"),
     ]
-    for field, group in itertools.groupby(points, key=lambda point: point.field):
-        its = sorted(group, key=_cost)
-        mine = next((one for one in chosen if one.field == field), None)
-        drawn, height = _panel(its, field, intent=intent, chosen=mine)
-        parts.append(f'<g transform="translate({_MARGIN},{y:g})">{"".join(drawn)}</g>')
-        y += height + 26
-    return file(_WIDTH, y + _MARGIN - 26, parts, title=f"What more money buys: {intent.name}")
+    fronts = _fronts(points, chosen)
+    across = _WIDTH - 2 * _MARGIN
+    width = across if len(fronts) == 1 else (across - _GAP) / 2
+    for place, front in enumerate(fronts):
+        x, row = _MARGIN + (place % 2) * (width + _GAP), place // 2
+        panel = "".join(_panel(front, intent=intent, across=width))
+        parts.append(f'<g transform="translate({x:g},{y + row * (_PANEL_HEIGHT + _GAP):g})">{panel}</g>')
+    y += math.ceil(len(fronts) / 2) * (_PANEL_HEIGHT + _GAP)
+    for front in fronts:
+        listed, height = _list(front)
+        parts.append(f'<g transform="translate({_MARGIN},{y:g})">{"".join(listed)}</g>')
+        y += height + 16
+    return file(_WIDTH, y + _MARGIN - 16, parts, title=f"What more money buys: {intent.name}")
+
+
+def _fronts(points: Sequence[FrontPoint], chosen: Sequence[Chosen]) -> list[_Front]:
+    return [
+        _Front(
+            field=field,
+            points=tuple(sorted(group, key=_cost)),
+            chosen=next((one for one in chosen if one.field == field), None),
+        )
+        for field, group in itertools.groupby(points, key=lambda point: point.field)
+    ]
 
 
 def _cost(point: FrontPoint) -> float:
@@ -66,16 +97,16 @@ def _cost(point: FrontPoint) -> float:
     return point.devices if point.cost_usd_per_hour is None else point.cost_usd_per_hour
 
 
-def _panel(points: list[FrontPoint], field: str, *, intent: Intent, chosen: Chosen | None) -> tuple[list[str], float]:
-    priced = all(point.cost_usd_per_hour is not None for point in points)
-    across, unit = _WIDTH - 2 * _MARGIN, "dollars an hour" if priced else "devices"
-    bound, budget = _bound(intent, field), intent.budget.cost_usd_per_hour_max if priced else None
+def _panel(front: _Front, *, intent: Intent, across: float) -> list[str]:
+    field, points, chosen = front.field, front.points, front.chosen
+    unit = "dollars an hour" if front.priced else "devices"
+    bound, budget = _bound(intent, field), intent.budget.cost_usd_per_hour_max if front.priced else None
     costs = [*map(_cost, points), *([budget] if budget is not None else [])]
     values = [*(point.value for point in points), *([bound] if bound is not None else [])]
     x = _axis(costs, start=_LEFT, end=across - 20)
     y = _axis(values, start=_PLOT_HEIGHT + 34, end=34.0)
     parts = [
-        box(0, 0, across, _PLOT_HEIGHT + 76, fill="--rack", radius=10),
+        box(0, 0, across, _PANEL_HEIGHT, fill="--rack", radius=10),
         text(16, 22, _field_words(field), size=13, kind="strong"),
         text(across - 16, _PLOT_HEIGHT + 66, unit, size=12, kind="soft", end=True),
         *_grid(x, y, field),
@@ -87,9 +118,7 @@ def _panel(points: list[FrontPoint], field: str, *, intent: Intent, chosen: Chos
         parts.append(f'<circle {place} r="11" fill="none" stroke="var(--ink)" stroke-width="2"/>')
     for number, point in enumerate(points, 1):
         parts += _dot(number, x.at(_cost(point)), y.at(point.value), here=_same(chosen, point))
-    listed, height = _list(points, field, priced=priced, chosen=chosen)
-    parts.append(f'<g transform="translate(0,{_PLOT_HEIGHT + 92})">{"".join(listed)}</g>')
-    return parts, _PLOT_HEIGHT + 92 + height
+    return parts
 
 
 def _axis(values: Sequence[float], *, start: float, end: float) -> _Axis:
@@ -137,7 +166,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, *, broken: bool = False) -
     return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" {look}/>'
 
 
-def _staircase(points: list[FrontPoint], x: _Axis, y: _Axis) -> list[str]:
+def _staircase(points: Sequence[FrontPoint], x: _Axis, y: _Axis) -> list[str]:
     path, before = "", 0.0
     for point in points:
         across, up = x.at(_cost(point)), y.at(point.value)
@@ -154,16 +183,16 @@ def _dot(number: int, x: float, y: float, *, here: bool) -> list[str]:
     ]
 
 
-def _list(points: list[FrontPoint], field: str, *, priced: bool, chosen: Chosen | None) -> tuple[list[str], float]:
+def _list(front: _Front) -> tuple[list[str], float]:
     """Each point in words, in a row of its own; what is too long for one goes on below."""
     room = _WIDTH - 2 * _MARGIN - 250
-    parts, y = [], 14.0
-    for number, point in enumerate(points, 1):
-        cost = f"${_cost(point):,.4g}/h" if priced else f"{_cost(point):g} devices"
-        here = _same(chosen, point)
+    parts, y = [text(0, 14, _field_words(front.field), size=13, kind="strong")], 38.0
+    for number, point in enumerate(front.points, 1):
+        cost = f"${_cost(point):,.4g}/h" if front.priced else f"{_cost(point):g} devices"
+        here = _same(front.chosen, point)
         parts += _dot(number, 16, y - 4, here=here)
         parts.append(text(104, y, cost, size=12, end=True))
-        parts.append(text(196, y, _value_words(field, point.value), size=12, end=True))
+        parts.append(text(196, y, _value_words(front.field, point.value), size=12, end=True))
         for line in _broken(point.words + (" (chosen)" if here else ""), room):
             parts.append(text(216, y, line, size=12, kind="strong" if here else "soft"))
             y += _LINE
