@@ -106,9 +106,12 @@ def test_a_folder_that_cannot_be_made_is_a_broken_edge(tmp_path):
         ("launch_s: 1.0e-06", "launch_s: 3us", "calibration.reached.launch_s"),
         ("sharpness: null", "sharpness: 0.5", "calibration.reached.sharpness"),
         ("uncertainty: 0.0", "uncertainty: .inf", "calibration.reached.uncertainty"),
-        ("seconds: 1.0e-06", "seconds: 0", "calibration.samples[0].seconds"),
-        ("kernel: copy", "kernel: gemm", "calibration.samples[0].math"),
-        ("kernel: copy", "kernel: copies", "calibration.samples[0].kernel"),
+        ('"seconds":1e-6', '"seconds":0', "calibration.samples[0].seconds"),
+        ('"kernel":"copy"', '"kernel":"gemm"', "calibration.samples[0].math"),
+        ('"kernel":"copy"', '"kernel":"copies"', "calibration.samples[0]"),
+        ('"kernel":"copy"', '"kernel":"copy","colour":1', "calibration.samples[0].colour"),
+        ("samples: |", "samples: [1]\n  more: |", "calibration.samples"),
+        ("  steps: ''", "  steps: 'x'", "calibration.steps[0]"),
     ],
 )
 def test_what_is_wrong_is_named(old, new, field):

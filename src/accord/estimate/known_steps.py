@@ -40,21 +40,30 @@ def grid_of(form: Form, known: tuple[StepGrid, ...]) -> StepGrid | None:
 
 def correction(grid: StepGrid, step: Step, formula: Callable[[Step], Array], *, groups: int) -> Array:
     """The factor for a step; where it decodes and reads prompts, both count by the time that they take."""
-    decode, context = np.asarray(step.decode, dtype=float), np.asarray(step.context, dtype=float)
-    prompts, new = np.asarray(step.prompts, dtype=float), np.asarray(step.new, dtype=float)
-    batches, contexts = np.array(grid.batches)[:, None], np.array(grid.contexts)[None, :]
-    decoding = np.log(np.array(grid.decode_s) / formula(Step(decode=batches * groups, context=contexts)))
-    reading = np.log(np.array(grid.prefill_s) / formula(Step(prompts=1.0 * groups, new=np.array(grid.prompts))))
-    rows = _places(np.array(grid.batches), decode / groups)
-    columns = _places(np.array(grid.contexts), context)
-    one = np.exp(_bilinear(decoding, rows, columns))
-    other = np.exp(
-        np.interp(_places(np.array(grid.prompts), prompts * new / groups), range(len(grid.prompts)), reading)
-    )
-    decode_s = np.where(decode > 0, formula(Step(decode=decode, context=context)), 0.0)
-    read_s = np.where(prompts > 0, formula(Step(prompts=prompts, new=new, before=step.before)), 0.0)
-    whole = decode_s + read_s
-    return np.asarray(np.where(whole > 0, (decode_s * one + read_s * other) / np.where(whole > 0, whole, 1.0), 1.0))
+    writes, reads = bool(np.any(step.decode)), bool(np.any(step.prompts))
+    if not reads:
+        return _writing(grid, step, formula, groups) if writes else np.ones(())
+    if not writes:
+        return _reading(grid, step, formula, groups)
+    write_s = formula(Step(decode=step.decode, context=step.context))
+    read_s = formula(Step(prompts=step.prompts, new=step.new, before=step.before))
+    both = write_s * _writing(grid, step, formula, groups) + read_s * _reading(grid, step, formula, groups)
+    return np.asarray(both / (write_s + read_s))
+
+
+def _writing(grid: StepGrid, step: Step, formula: Callable[[Step], Array], groups: int) -> Array:
+    batches, contexts = np.array(grid.batches), np.array(grid.contexts)
+    said = formula(Step(decode=batches[:, None] * groups, context=contexts[None, :]))
+    rows = _places(batches, np.asarray(step.decode, dtype=float) / groups)
+    columns = _places(contexts, np.asarray(step.context, dtype=float))
+    return np.asarray(np.exp(_bilinear(np.log(np.array(grid.decode_s) / said), rows, columns)))
+
+
+def _reading(grid: StepGrid, step: Step, formula: Callable[[Step], Array], groups: int) -> Array:
+    prompts = np.array(grid.prompts)
+    said = np.log(np.array(grid.prefill_s) / formula(Step(prompts=1.0 * groups, new=prompts)))
+    places = _places(prompts, np.asarray(step.prompts, dtype=float) * step.new / groups)
+    return np.asarray(np.exp(np.interp(places, np.arange(len(said), dtype=float), said)))
 
 
 def _places(points: Array, values: Array) -> Array:
