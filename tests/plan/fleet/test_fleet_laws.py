@@ -125,6 +125,24 @@ def test_a_larger_budget_never_carries_less(budget, more):
     assert carried(budget + more) >= carried(budget) * (1 - 2e-3)
 
 
+@pytest.mark.parametrize("rate", [6.0, None])
+@pytest.mark.parametrize("steps", [0, 1, 3, 6])
+def test_a_search_that_is_stopped_gives_what_it_has(rate, steps):
+    asked = []
+
+    def watch(progress):
+        asked.append(progress)
+        return len(asked) <= steps
+
+    answer = compile_fleet(intent(rate=rate), architecture=MODEL, fleet=FLEET, watch=watch)
+    assert len(asked) <= steps + 2
+    if isinstance(answer, Refusal):
+        assert (answer.field, answer.may_retry) == ("search", True)
+    else:
+        assert steps > 0
+        assert all(item.value <= item.objective.bound for item in answer.account.predicted)
+
+
 @pytest.mark.parametrize("rate", [2.0, 12.0, 30.0])
 def test_a_mixed_fleet_never_costs_more_than_its_vendors_alone(rate):
     mixed = cost(compiled(intent(rate=rate)))

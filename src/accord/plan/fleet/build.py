@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from accord.estimate.cache import request_bytes
 from accord.plan.fleet.choose import Choice
+from accord.plan.fleet.cores import BUSY_MAX, PROCESS_CORES, input_core_s
 from accord.plan.fleet.demand import Pace
 from accord.plan.fleet.question import Question
 from accord.plan.fleet.types import Offer
@@ -53,7 +54,7 @@ def fleet_plan(question: Question, choice: Choice, *, account: Account | None = 
     parts = tuple(
         Part(
             name=item.name,
-            need=_need(item),
+            need=_need(question, item),
             replicas=item.replicas * item.offer.nodes,
             kinds=(item.offer.supply.kind.name,),
             within=_within(item.offer),
@@ -96,13 +97,16 @@ def _pool(question: Question, item: PoolOf) -> Pool:
     )
 
 
-def _need(item: PoolOf) -> Need:
-    """A process a device takes a core."""
+def _need(question: Question, item: PoolOf) -> Need:
+    """Devices, or a part of one; a core for each process, and those that read its inputs."""
     replica, offer = item.offer.replica, item.offer
+    rate_rps = item.used * offer.curve.capacity_rps / offer.slower / offer.nodes
+    core_s = input_core_s(question.architecture, question.demand, question.intent, replica.stage)
+    reading = math.ceil(10 * rate_rps * core_s / BUSY_MAX) / 10
     if replica.build.share < 1:
-        return Need(share=replica.build.share, memory_bytes=replica.memory.taken_bytes, cpus=1.0)
+        return Need(share=replica.build.share, memory_bytes=replica.memory.taken_bytes, cpus=PROCESS_CORES + reading)
     cards = replica.build.parallel.ranks // offer.nodes
-    return Need(cards=cards, memory_bytes=replica.memory.taken_bytes, cpus=float(cards))
+    return Need(cards=cards, memory_bytes=replica.memory.taken_bytes, cpus=cards * PROCESS_CORES + reading)
 
 
 def _within(offer: Offer) -> Scope | None:

@@ -21,19 +21,22 @@ class Candidates:
     stopped: bool = False
 
 
+_STOPPED = Candidates(rate_rps=0.0, choices=(), whole=False, stopped=True)
+
+
 def candidates(question: Question, *, watch: Watch = quiet) -> Candidates | None:
-    """None: nothing meets everything."""
+    """None: nothing meets everything. No choices: the search was stopped before there was one."""
     heard = _Heard(watch)
     rate = question.intent.workload.rate_rps
     if rate is None:
         most = fastest(lambda tried: problem_of(question, tried), watch=heard)
         if most is None:
-            return None
+            return _STOPPED if heard.stopped else None
         rate, found = most.rate_rps, most.found
     else:
         found = cheapest(problem_of(question, rate), rate, watch=heard)
     if not found.choices:
-        return None
+        return _STOPPED if heard.stopped else None
     return Candidates(rate_rps=rate, choices=found.choices, whole=found.whole, stopped=heard.stopped)
 
 

@@ -86,7 +86,8 @@ def _search(problem: Problem, rate_rps: float, *, watch: Watch, enough: bool) ->
         if not watch(Progress(step=shape.name, done=number, of=len(problem.shapes), cost=limit)):
             whole = False
             break
-        choices, complete = _of_shape(number, shape, market, rate_rps, limit=limit, enough=enough)
+        hunt = _Hunt(number=number, shape=shape, market=market, rate_rps=rate_rps, enough=enough, watch=watch)
+        choices, complete = _of_shape(hunt, limit)
         whole = whole and complete
         found += choices
         limit = min([limit, *(choice.cost * (1 + EASE) for choice in choices)])
@@ -104,34 +105,46 @@ def _even(market: Market) -> Market:
     return Market(kinds=market.kinds, price=market.price + _TIE * top, supply=market.supply)
 
 
-def _of_shape(
-    number: int, shape: Shape, market: Market, rate_rps: float, *, limit: float, enough: bool
-) -> tuple[list[Choice], bool]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hunt:
+    """The search of one shape. `enough`: the first plan will do."""
+
+    number: int
+    shape: Shape
+    market: Market
+    rate_rps: float
+    enough: bool
+    watch: Watch
+
+    def going(self, done: int, of: int, limit: float) -> bool:
+        """Whether to go on."""
+        return self.watch(Progress(step=self.shape.name, done=done, of=of, cost=limit))
+
+
+def _of_shape(hunt: _Hunt, limit: float) -> tuple[list[Choice], bool]:
     """The best plans of one shape that cost at most `limit`, and whether all of its space was looked at.
 
-    Single pools come first: the best plan of theirs bounds what mixed ones may cost. `enough`: the first plan will do.
+    Single pools come first: the best plan of theirs bounds what mixed ones may cost.
     """
-    alone = tuple(singles(shape, role, market, rate_rps, cost_max=limit) for role in range(len(shape.menus)))
-    picks, kept, _ = _exact(shape, market, alone, limit=limit, enough=enough)
-    found = _choices(number, shape, market, kept, picks=picks)
-    if enough and found:
+    places = range(len(hunt.shape.menus))
+    alone = tuple(singles(hunt.shape, place, hunt.market, hunt.rate_rps, cost_max=limit) for place in places)
+    found, _ = _exact(hunt, alone, limit)
+    if hunt.enough and found:
         return found, True
     limit = min([limit, *(choice.cost * (1 + EASE) for choice in found)])
-    mixed = [_with_pairs(shape, market, alone, row, rate_rps=rate_rps, limit=limit) for row in range(len(alone))]
-    roles = tuple(role for role, _ in mixed)
-    picks, kept, whole = _exact(shape, market, roles, limit=limit, enough=enough)
-    found += _choices(number, shape, market, kept, picks=picks)
-    return list(dict.fromkeys(found)), whole and all(complete for _, complete in mixed)
+    if not hunt.going(0, len(places), limit):
+        return found, False
+    mixed = [_with_pairs(hunt, alone, place, limit) for place in places]
+    more, whole = _exact(hunt, tuple(role for role, _ in mixed), limit)
+    return list(dict.fromkeys([*found, *more])), whole and all(complete for _, complete in mixed)
 
 
-def _with_pairs(
-    shape: Shape, market: Market, alone: tuple[Options, ...], row: int, *, rate_rps: float, limit: float
-) -> tuple[Options, bool]:
+def _with_pairs(hunt: _Hunt, alone: tuple[Options, ...], place: int, limit: float) -> tuple[Options, bool]:
     """A role's single pools and its mixed ones. Other roles cost at least what any mix of theirs costs."""
-    menus = shape.menus
-    least = sum(_least_cost(menu, market, rate_rps) for other, menu in enumerate(menus) if other != row)
-    found, whole = pairs(shape, row, market, rate_rps, cost_max=limit - least)
-    return joined(alone[row], found), whole
+    others = (menu for other, menu in enumerate(hunt.shape.menus) if other != place)
+    least = sum(_least_cost(menu, hunt.market, hunt.rate_rps) for menu in others)
+    found, whole = pairs(hunt.shape, place, hunt.market, hunt.rate_rps, cost_max=limit - least)
+    return joined(alone[place], found), whole
 
 
 def _least_cost(menu: Menu, market: Market, rate_rps: float) -> float:
@@ -142,55 +155,51 @@ def _least_cost(menu: Menu, market: Market, rate_rps: float) -> float:
     return max(float(each.min()), rate_rps / BUSY_MAX * float((each / menu.capacity).min()))
 
 
-def _exact(
-    shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float, enough: bool
-) -> tuple[Ints, tuple[Options, ...], bool]:
-    """The best picks within the supply, what they are picks of, and whether nothing was left out.
+def _exact(hunt: _Hunt, roles: tuple[Options, ...], limit: float) -> tuple[list[Choice], bool]:
+    """The best plans within the supply, and whether nothing was left out.
 
     First no kinds are told apart; where the best then takes more of a kind than there is, that kind is. Not telling
     kinds apart leaves out more, and is right as long as the supply doesn't bind.
     """
+    shape, market = hunt.shape, hunt.market
     roles = hopeful(shape, market, roles, limit=limit)
     pick = good_start(shape, market, roles) if all(len(role) for role in roles) else None
-    if pick is not None:
-        cards = np.sum([role.cards[row] for role, row in zip(roles, pick, strict=True)], axis=0)
-        cost = float(bill(market, cards[None])[0]) * (1 + EASE)
-        if enough and cost <= limit:
-            return np.array([pick]), roles, True
-        limit = min(limit, cost)
+    begun = [] if pick is None else _choices(hunt, roles, np.array([pick]))
+    begun = [choice for choice in begun if choice.cost <= limit]
+    if begun:
+        if hunt.enough:
+            return begun, True
+        limit = min(limit, begun[0].cost * (1 + EASE))
         roles = hopeful(shape, market, roles, limit=limit)
     if not all(len(role) for role in roles):
-        return np.zeros((0, len(roles)), dtype=np.int64), roles, True
+        return begun, True
     apart = np.zeros(len(market.kinds), dtype=bool)
     while True:
         kept, whole = unbeaten(shape, roles, apart, market)
-        picks, all_met = merge(shape, market, kept, limit=limit, apart=apart)
-        whole = whole and all_met
-        cards = sum((role.cards[picks[:, number]] for number, role in enumerate(kept)), np.zeros(()))
+        picks, all_met = merge(shape, market, kept, limit=limit, apart=apart, going=hunt.going)
         if not len(picks):
-            return picks, kept, whole
+            return begun, whole and all_met
+        cards = sum((role.cards[picks[:, place]] for place, role in enumerate(kept)), np.zeros(()))
         over = np.asarray(np.ceil(cards - EASE) > market.supply)
         held = np.flatnonzero(~over.any(axis=1))
         if len(held) and held[0] == 0:
-            return picks[held], kept, whole
+            return [*_choices(hunt, kept, picks[held]), *begun], whole and all_met
         apart = apart | over[0]
 
 
-def _choices(number: int, shape: Shape, market: Market, roles: tuple[Options, ...], *, picks: Ints) -> list[Choice]:
+def _choices(hunt: _Hunt, roles: tuple[Options, ...], picks: Ints) -> list[Choice]:
     """The best of these picks."""
-    if not len(picks):
-        return []
     cards = np.sum([role.cards[picks[:, at]] for at, role in enumerate(roles)], axis=0)
     figures = np.sum([role.figures[picks[:, at]] for at, role in enumerate(roles)], axis=0)
-    costs, ratios = bill(market, cards), shape.judge.ratios(figures)
+    costs, ratios = bill(hunt.market, cards), hunt.shape.judge.ratios(figures)
     near = np.round(ratios.max(axis=1, initial=0.0), 9)
     best = np.lexsort((near, np.round(costs, 9)))[:_KEEP]
     return [
         Choice(
-            shape=number,
+            shape=hunt.number,
             staff=tuple(
                 _staff(menu.role, role, int(picks[row, at]))
-                for at, (menu, role) in enumerate(zip(shape.menus, roles, strict=True))
+                for at, (menu, role) in enumerate(zip(hunt.shape.menus, roles, strict=True))
             ),
             cost=float(costs[row]),
             cards=tuple(cards[row].tolist()),

@@ -6,6 +6,7 @@ their best, if another, whatever follows, ends up at most as dear, as slow and a
 which `whole` then owns up to, if too many are left.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,15 @@ from accord.plan.fleet.pools import Options
 _ROWS = 200_000  # partial plans judged at once
 _KEPT = 4_000  # over the number of roles: partial plans, and staffings of a role, that are kept for what follows
 _MET_MAX = 20_000  # of them, before those that others beat are left out
+
+
+# Asked with steps done, steps in all, and the cost of the best plan at hand: whether to go on.
+Going = Callable[[int, int, float], bool]
+
+
+def on(_: int, __: int, ___: float) -> bool:
+    """Goes on to the end."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +79,12 @@ def unbeaten(
     return tuple(found), whole
 
 
-def merge(shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float, apart: Flags) -> tuple[Ints, bool]:
+def merge(
+    shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: float, apart: Flags, going: Going = on
+) -> tuple[Ints, bool]:
     """Picks of all roles that meet the objectives within `limit`, the cheapest first; and whether all were looked at.
 
-    The supply of the kinds `apart` is kept, that of others isn't looked at.
+    The supply of the kinds `apart` is kept, that of others isn't looked at. `going` is asked before each step.
     """
     order = sorted(range(len(roles)), key=lambda number: len(roles[number]))
     partial, whole, most = _none(roles, market), True, _KEPT // len(roles)
@@ -82,6 +94,8 @@ def merge(shape: Shape, market: Market, roles: tuple[Options, ...], *, limit: fl
         low = sum((role.figures.min(axis=0) for role in later), np.zeros(()))
         parts = []
         for chosen in _chunks(partial, roles[number], limit - rest):
+            if not going(place, len(order), limit):
+                return np.zeros((0, len(roles)), dtype=np.int64), False
             part = _joined(partial, roles[number], number, chosen)
             part = _rows(part, np.flatnonzero(bill(market, part.cards) <= limit))
             held = (np.ceil(part.cards[:, apart] - EASE) <= market.supply[apart]).all(axis=1)

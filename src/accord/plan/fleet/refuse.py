@@ -58,7 +58,12 @@ def refuse(question: Question) -> Refusal:
 
 
 def unplaced(question: Question, said: Placement | Refusal | None) -> Refusal:
-    """Plans exist, but none can be placed: counts suffice, topology doesn't."""
+    """Plans exist, but none can be placed: counts suffice, topology doesn't. None: there was none to place yet."""
+    if said is None:
+        return Refusal(
+            field="search", value="stopped", limit="no plan was found yet", causes=("it was ended early",),
+            fix=("let it run",), may_retry=True,
+        )  # fmt: skip
     told = said if isinstance(said, Refusal) else None
     return Refusal(
         field="fleet",
