@@ -50,7 +50,10 @@ Build = Callable[[Point, np.random.Generator, Fill], Case | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRow:
-    """One operator. `build` answers None for a fill that doesn't suit it. `sides`: facts whose product is its size."""
+    """One operator. `build` answers None for a fill that doesn't suit it. `sides`: facts whose product is its size.
+
+    `sums_wide`: healthy libraries sum it in more bits than f16 or bf16 operands have.
+    """
 
     name: str
     group: str
@@ -58,3 +61,4 @@ class OperatorRow:
     build: Build
     sides: tuple[str, ...]
     usual: tuple[tuple[tuple[str, int], ...], ...] = ()
+    sums_wide: bool = True
