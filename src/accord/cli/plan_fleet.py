@@ -20,11 +20,14 @@ from accord.cli.watching import watching
 from accord.cli.words import print_json, width_of_terminal
 from accord.compile import compile_fleet, fleet_front
 from accord.edges.fleet_plan_file import save_fleet_plan
+from accord.edges.known import known
 from accord.edges.model_card import find_card
 from accord.edges.result_files import save_bytes
 from accord.edges.trace_sizes import read_trace_sizes
+from accord.edges.weights import home
 from accord.explain import refusal_lines
 from accord.models.read import read_card
+from accord.plan.fleet.question import Given
 from accord.terms import units
 from accord.terms.account import FrontPoint
 from accord.terms.architecture import Architecture
@@ -54,8 +57,9 @@ def plan_on_fleet(wish: Wish, words: Console) -> int:
     architecture = _architecture(wish)
     wish, trace = _with_trace(wish)
     fleet = _fleet(wish)
+    given = known(architecture, home())
     with watching(words) as watch:
-        answer = compile_fleet(wish.intent, architecture=architecture, fleet=fleet, watch=watch)
+        answer = compile_fleet(wish.intent, architecture=architecture, fleet=fleet, given=given, watch=watch)
     match answer:
         case Refusal() if watch.stopped:
             # Whoever stops a search hasn't been told that there is no plan.
@@ -67,7 +71,7 @@ def plan_on_fleet(wish: Wish, words: Console) -> int:
         case FleetPlan():
             if wish.out is not None:
                 save_fleet_plan(answer, wish.out)
-            front = _drawn_front(wish, answer, architecture, fleet)
+            front = _drawn_front(wish, answer, architecture, fleet, given=given)
             if wish.as_json:
                 found = msgspec.to_builtins(answer)
                 print_json({"fleet_plan": found, "stopped": watch.stopped, "front": msgspec.to_builtins(front)})
@@ -118,11 +122,13 @@ def _with_trace(wish: Wish) -> tuple[Wish, tuple[str, ...]]:
     return replace(wish, intent=replace(wish.intent, workload=counted)), (words,)
 
 
-def _drawn_front(wish: Wish, plan: FleetPlan, architecture: Architecture, fleet: Fleet) -> tuple[FrontPoint, ...]:
+def _drawn_front(
+    wish: Wish, plan: FleetPlan, architecture: Architecture, fleet: Fleet, *, given: Given
+) -> tuple[FrontPoint, ...]:
     """The front, where a picture of it is wanted."""
     if wish.pareto is None:
         return ()
-    points = fleet_front(wish.intent, architecture=architecture, fleet=fleet)
+    points = fleet_front(wish.intent, architecture=architecture, fleet=fleet, given=given)
     title = f"{plan.graph.model} on {_fleet_words(wish)}"
     svg = front_svg(points, intent=wish.intent, title=title, chosen=tuple(_chosen(plan)))
     save_bytes(wish.pareto, svg.encode())
