@@ -22,11 +22,11 @@ def bare(operator: str, traits: dict[str, str], **sides: int) -> Point:
     return Point(operator=operator, facts=facts, traits=tuple(Trait(name=n, word=w) for n, w in traits.items()))
 
 
-def call_of(point: Point) -> Call | None:
+def call_of(point: Point) -> Call:
     """Operands for timing."""
     row = operators()[point.operator]
     found = (row.build(point, np.random.default_rng(0), fill) for fill in (Fill.NORMAL, Fill.INTEGERS))
-    return next((case.call for case in found if case is not None), None)
+    return next(case.call for case in found if case is not None)
 
 
 def judged(device: Device, point: Point) -> bool | None:

@@ -30,7 +30,7 @@ def healthy():
 @pytest.mark.parametrize("name", USUAL)
 def test_every_way_of_every_operator_is_right_on_a_healthy_device(name, healthy):
     """Sizes that no part divides; a way that zeros or cuts the wrong side shows in the values."""
-    point = point_of(name, **dict(USUAL[name]))
+    point = point_of(name, None, **dict(USUAL[name]))
     if judged(healthy, point) is None:  # numpy has no such operator; PyTorch has
         healthy = TorchDevice("cpu")
     assert judged(healthy, point)
