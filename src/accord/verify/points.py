@@ -1,0 +1,117 @@
+"""Which points of an operator to ask, and in which order.
+
+In: an operator's row, a model's points, randomness. Out: an endless series of points. Invariant: what a model really
+calls comes first, then every word of the operator, then boundaries, then random points without end; none comes twice.
+"""
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sequence
+
+from accord.terms.quirk import Point
+from accord.verify.operators.row import OperatorRow
+from accord.verify.space import Axis, Space
+
+# Tiles, vectors and cache lines of kernels, in elements.
+_TILES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+_BOUNDARIES_A_TURN = 2  # boundary points for each random one, until they end
+_CHEAP = 3  # of so many random points the smallest is asked two times in three
+_DRY = 200  # random draws in a row that gave nothing new: the space is all asked
+
+
+def series(row: OperatorRow, model: Sequence[Point], rng: random.Random) -> Iterator[Point]:
+    """All points to ask, each once."""
+    asked: set[Point] = set()
+    for point in itertools.chain(
+        (fitted for point in model if (fitted := fit(point, row.space)) is not None),
+        usual(row),
+        _mixed(boundaries(row, rng), _random(row.space, rng)),
+    ):
+        if point not in asked:
+            asked.add(point)
+            yield point
+
+
+def fit(point: Point, space: Space) -> Point | None:
+    """A point that knows the sides of a call, and perhaps its dtype, as one of the space; None if there is none."""
+    if point.operator != space.operator:
+        return None
+    sides = {axis.name: point.fact(axis.name) for axis in space.axes}
+    words = {choice.name: point.trait(choice.name) or choice.words[0] for choice in space.choices}
+    known = {name: side for name, side in sides.items() if side is not None}
+    if any(words[choice.name] not in choice.words for choice in space.choices):
+        return None
+    filled = {axis.name: known.get(axis.name, _least(axis)) for axis in space.axes}
+    return space.point(filled, words)
+
+
+def usual(row: OperatorRow) -> Iterator[Point]:
+    """The row's usual sides: all words of one choice at a time, and every dtype with every word of another."""
+    space = row.space
+    plain = {choice.name: choice.words[0] for choice in space.choices}
+    for sides in row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),):
+        pairs = itertools.combinations(space.choices, 2) if len(space.choices) > 1 else ()
+        worded = [{one.name: a, two.name: b} for one, two in pairs for a in one.words for b in two.words]
+        worded += [{choice.name: word} for choice in space.choices for word in choice.words]
+        for words in worded or [{}]:
+            if (point := space.point(dict(sides), {**plain, **words})) is not None:
+                yield point
+
+
+def boundaries(row: OperatorRow, rng: random.Random) -> list[Point]:
+    """One side, or two alike, at a boundary; the others usual; words at random. Shuffled, so that any part is fair."""
+    space, found = row.space, []
+    for sides in row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),):
+        for axis in space.axes:
+            for value in edges(axis):
+                other = rng.choice(space.axes)
+                changed = {**dict(sides), axis.name: value}
+                both = {**changed, other.name: other.nearest(value + rng.choice((-1, 0, 1)))}
+                for tried in (changed, both):
+                    words = {choice.name: rng.choice(choice.words) for choice in space.choices}
+                    if (point := space.point(tried, words)) is not None:
+                        found.append(point)
+    rng.shuffle(found)
+    return found
+
+
+def edges(axis: Axis) -> list[int]:
+    """Powers of two and tiles with their neighbours, and the ends."""
+    if axis.values:
+        return list(axis.values)
+    powers = [1 << bits for bits in range(axis.high.bit_length())]
+    around = {number + near for number in (*powers, *_TILES) for near in (-1, 0, 1)}
+    return sorted(number for number in {*around, axis.low, axis.high} if axis.low <= number <= axis.high)
+
+
+def _mixed(boundary: Sequence[Point], drawn: Iterator[Point]) -> Iterator[Point]:
+    rest = iter(boundary)
+    while taken := list(itertools.islice(rest, _BOUNDARIES_A_TURN)):
+        yield from taken
+        yield from itertools.islice(drawn, 1)
+    yield from drawn
+
+
+def _random(space: Space, rng: random.Random) -> Iterator[Point]:
+    """Small ones more often: they cost less, and most faults show there."""
+    seen: set[Point] = set()
+    dry = 0
+    while dry < _DRY:
+        drawn = [point for _ in range(_CHEAP) if (point := space.random_point(rng)) is not None]
+        dry += 1
+        if not drawn:
+            continue
+        point = min(drawn, key=lambda one: _size(one, space)) if rng.random() < 2 / 3 else drawn[0]
+        if point not in seen:
+            seen.add(point)
+            dry = 0
+            yield point
+
+
+def _size(point: Point, space: Space) -> float:
+    return sum(math.log(max(1, point.fact(axis.name) or 1)) for axis in space.axes)
+
+
+def _least(axis: Axis) -> int:
+    return axis.values[0] if axis.values else axis.low
