@@ -12,6 +12,7 @@ from accord.cli.plan_words import parallel_words
 from accord.compile import compile_fleet
 from accord.edges.fleet_file import load_fleet
 from accord.edges.intent_file import load_intent
+from accord.edges.known import known
 from accord.edges.model_card import find_card
 from accord.models.read import read_card
 from accord.terms.architecture import Architecture
@@ -61,7 +62,8 @@ def asked(name: str) -> Asked:
 
 def compiled(wanted: Asked) -> FleetPlan | Refusal:
     """What the planner makes of it."""
-    return compile_fleet(wanted.intent, architecture=wanted.architecture, fleet=wanted.fleet)
+    given = known(wanted.architecture, FOLDER)  # without calibrations, which are of one machine
+    return compile_fleet(wanted.intent, architecture=wanted.architecture, fleet=wanted.fleet, given=given)
 
 
 @cache

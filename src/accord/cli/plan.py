@@ -25,6 +25,12 @@ from accord.terms.refusal import Refusal
 @set_option
 @click.option("--out", type=click.Path(path_type=Path), help="Write the plan to this YAML file.")
 @click.option("--pareto", type=click.Path(path_type=Path), help="Draw what more money buys into this SVG file.")
+@click.option(
+    "--quirks",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file of known faults of devices, as `accord verify` writes them. May be given several times.",
+)
 @click.option("--measure", is_flag=True, help="Measure the stages again: the machine was busy the first time.")
 @json_option
 def plan(
@@ -34,6 +40,7 @@ def plan(
     overrides: tuple[str, ...],
     out: Path | None,
     pareto: Path | None,
+    quirks: tuple[Path, ...],
     measure: bool,
     as_json: bool,
 ) -> int:
@@ -53,7 +60,9 @@ def plan(
     from accord.cli.plan_fleet import Wish, plan_on_fleet
 
     given = fleet is not None
-    wish = Wish(intent=wanted, document=intent, fleet_given=given, out=out, pareto=pareto, as_json=as_json)
+    wish = Wish(
+        intent=wanted, document=intent, fleet_given=given, out=out, pareto=pareto, quirks=quirks, as_json=as_json
+    )
     return plan_on_fleet(wish, words)
 
 

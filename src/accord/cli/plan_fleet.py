@@ -22,6 +22,7 @@ from accord.compile import compile_fleet, fleet_front
 from accord.edges.fleet_plan_file import save_fleet_plan
 from accord.edges.known import known
 from accord.edges.model_card import find_card
+from accord.edges.quirk_file import load_quirks
 from accord.edges.result_files import save_bytes
 from accord.edges.trace_sizes import read_trace_sizes
 from accord.edges.weights import home
@@ -49,6 +50,7 @@ class Wish:
     fleet_given: bool
     out: Path | None = None
     pareto: Path | None = None
+    quirks: tuple[Path, ...] = ()
     as_json: bool = False
 
 
@@ -57,7 +59,8 @@ def plan_on_fleet(wish: Wish, words: Console) -> int:
     architecture = _architecture(wish)
     wish, trace = _with_trace(wish)
     fleet = _fleet(wish)
-    given = known(architecture, home())
+    quirks = tuple(quirk for path in wish.quirks for quirk in load_quirks(path))
+    given = replace(known(architecture, home()), quirks=quirks)
     with watching(words) as watch:
         answer = compile_fleet(wish.intent, architecture=architecture, fleet=fleet, given=given, watch=watch)
     match answer:
