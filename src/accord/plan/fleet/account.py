@@ -38,8 +38,9 @@ _MILLISECOND_S = 1e-3
 _RIVAL_ROLES = 2  # of the dearest roles, in which a runner-up must differ
 
 
-def account_of(question: Question, found: Candidates, choice: Choice, *, margins: bool = True) -> Account:
-    """The account. Without `margins`, neither them nor the runner-up, for which more has to be searched."""
+def account_of(question: Question, found: Candidates, choice: Choice) -> Account:
+    """The account. Margins and the runner-up take more searches, which nobody wants who has stopped the first."""
+    more = not found.stopped
     pools, rate = pools_of(question, choice), found.rate_rps
     accounts = tuple(_pool(question, choice, item, rate) for item in pools)
     devices = sum(math.ceil(cards - 1e-9) for cards in choice.cards)
@@ -68,8 +69,8 @@ def account_of(question: Question, found: Candidates, choice: Choice, *, margins
         weakest=weakest.weakest,
         unpriced=unpriced,
         binds=binds,
-        runner_up=_runner_up(question, choice, rate) if margins else None,
-        margins=tuple(_margins(question, choice, rate, binds)) if margins else (),
+        runner_up=_runner_up(question, choice, rate) if more else None,
+        margins=tuple(_margins(question, choice, rate, binds)) if more else (),
         quirks=tuple(dict.fromkeys((*_charged(pools), *_shunned(question, choice)))),
         remarks=tuple(_remarks(question, found)),
     )

@@ -36,6 +36,8 @@ def builds(
     steps = list(_steps(demand, role))
     for form, cache in itertools.product(formats, caches):
         for parallel, share in _divisions(needs, demand, supply, form):
+            if share < 1 and role is not Role.WHOLE:
+                continue  # prefill and decode on one card are a whole stage
             for chunk, batch in steps:
                 yield Build(
                     role=role, parallel=parallel, stored=form, cache_dtype=cache, chunk_tokens=chunk, share=share,

@@ -4,7 +4,8 @@ In: an intent, an `Architecture`, a `Fleet`, how fast kinds are, quirks. Out: `Q
 and kinds in the fleet changes nothing; where a kind that could be used has no price, devices are counted instead.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from accord.plan.fleet.path import RoleOf, path_of
 from accord.plan.fleet.perform import Tunings, assumed, perform_of
 from accord.plan.fleet.replica import ReplicaType
 from accord.plan.fleet.supply import Supply, supplies
-from accord.plan.fleet.types import Ground, Offers, offers
+from accord.plan.fleet.types import Ground, Offer, Offers, offers, only
 from accord.terms.account import Aim
 from accord.terms.architecture import Architecture
 from accord.terms.calibration import Calibration
@@ -24,7 +25,7 @@ from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import Role
 from accord.terms.intent import Intent, Objective
 from accord.terms.quirk import Quirk
-from accord.terms.tensors import Dtype
+from accord.terms.tensors import Dtype, Quantization
 from accord.terms.work import Load
 
 SECONDS_AN_HOUR = 3600.0
@@ -77,7 +78,9 @@ def question_of(intent: Intent, architecture: Architecture, fleet: Fleet, *, giv
         hits=_hits_of(architecture, given.quirks),
     )  # fmt: skip
     roles = {role: offers(ground, role) for shape in _shapes(demand) for role in shape}
-    shapes = tuple(tuple(roles[role] for role in shape) for shape in _shapes(demand))
+    shapes = tuple(
+        one for shape in _shapes(demand) for one in _in_one_format(tuple(roles[role] for role in shape), architecture)
+    )
     used = {item.supply.kind.name for offer in roles.values() for item in offer.items}
     unpriced = tuple(
         supply.kind.name for supply in found if supply.kind.name in used and supply.kind.price_usd_per_hour is None
@@ -100,7 +103,7 @@ def problem_of(
     asked = question.intent.objectives if objectives is None else objectives
     shapes = tuple(
         Shape(
-            name="prefill and decode apart" if any(role.role.role is Role.DECODE for role in roles) else "whole stages",
+            name=_shape_name(roles),
             menus=tuple(role.menu for role in roles),
             judge=path_of(question.architecture, question.demand, tuple(role.role for role in roles), asked),
         )
@@ -167,6 +170,46 @@ def _shapes(demand: Demand) -> tuple[tuple[RoleOf, ...], ...]:
         else:
             apart.append(role)
     return whole, tuple(apart)
+
+
+def _in_one_format(roles: tuple[Offers, ...], architecture: Architecture) -> Iterator[tuple[Offers, ...]]:
+    """The shape once for each format of weights and caches that all its roles can have.
+
+    Prefill hands its cache to decode, and the same question must not get another answer from another pool: formats
+    are those of the service, not of a pool.
+    """
+    published = {stage.name: stored for stage, _, stored in architecture.rows()}
+
+    def formats(offer: Offer) -> _Formats:
+        build = offer.replica.build
+        weights = None if build.stored == published[offer.replica.stage] else build.stored.quantization
+        return _Formats(weights=weights, cache=build.cache_dtype if offer.replica.form.cache else None)
+
+    all_formats = [[formats(item) for item in role.items] for role in roles]
+    weights = sorted({item.weights for found in all_formats for item in found}, key=lambda item: item or "")
+    caches: list[Dtype | None] = [*sorted({item.cache for found in all_formats for item in found if item.cache})]
+    caches = caches or [None]
+    for one, dtype in itertools.product(weights, caches):
+        kept = tuple(
+            only(role, [item.weights == one and item.cache in (None, dtype) for item in found])
+            for role, found in zip(roles, all_formats, strict=True)
+        )
+        if all(role.items for role in kept) or (one is None and dtype == caches[0]):
+            yield kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Formats:
+    """Of weights (None: the published one) and of a cache (None: there is none)."""
+
+    weights: Quantization | None
+    cache: Dtype | None
+
+
+def _shape_name(roles: tuple[Offers, ...]) -> str:
+    apart = any(role.role.role is Role.DECODE for role in roles)
+    formats = dict.fromkeys(f"{item.replica.build.stored.quantization}" for role in roles for item in role.items)
+    return f"{'prefill and decode apart' if apart else 'whole stages'}, weights {' and '.join(formats)}"
 
 
 def _hits_of(architecture: Architecture, quirks: tuple[Quirk, ...]) -> Callable[[ReplicaType, Demand], tuple[Hit, ...]]:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from accord.estimate.performance import NETWORK_BYTES_PER_S
+from accord.plan.fleet.cores import PROCESS_CORES
 from accord.terms.fleet import DeviceKind, Fleet, Node
 
 
@@ -56,8 +57,9 @@ def supplies(fleet: Fleet) -> tuple[Supply, ...]:
     network: dict[str, list[float]] = defaultdict(list)
     for node in fleet.nodes:
         counts = Counter(device.kind for number, device in enumerate(node.devices) if (node.name, number) not in held)
+        cores = sum(numa.cpus for numa in node.numa) - sum(one.cpus for one in fleet.taken if one.node == node.name)
         for kind, count in counts.items():
-            free[kind].append(count)
+            free[kind].append(min(count, int(cores / PROCESS_CORES)))
             named = all(device.group is not None for device in node.devices if device.kind == kind)
             grouped[kind] = grouped.get(kind, True) and named
             linked[kind] = max(linked[kind], _linked(node, kind))

@@ -5,7 +5,7 @@ and why kinds were left out. Invariant: every type fits its devices' memory; the
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -110,6 +110,20 @@ def offers(ground: Ground, role: RoleOf) -> Offers:
         refused=tuple(dict.fromkeys(refused)),
         shunned=tuple(dict.fromkeys(shunned)),
     )
+
+
+def only(offers: Offers, kept: list[bool]) -> Offers:
+    """These offers alone."""
+    rows = np.flatnonzero(np.array(kept, dtype=bool))
+    menu = offers.menu
+    return replace(
+        offers,
+        items=tuple(offers.items[row] for row in rows.tolist()),
+        menu=replace(
+            menu, names=tuple(menu.names[row] for row in rows.tolist()), kind=menu.kind[rows], cards=menu.cards[rows],
+            capacity=menu.capacity[rows], most=menu.most[rows], table=menu.table[rows],
+        ),
+    )  # fmt: skip
 
 
 def _of_kind(
