@@ -28,7 +28,7 @@ def test_r1_planted_in_pytorch_is_mended_from_its_quirk():
     seeds = [point_of("mm", {"dtype": "bf16"}, M=17, K=33, N=64)]
     bench = Bench(device=TorchDevice("cpu"), judge=judged, build=call_of)
     with planted("mm", "mm.out", "addmm", "bmm"):
-        made = mended(faulty, seeds, operators()["mm"], bench, _effort())
+        made = mended(faulty, seeds, operators()["mm"], bench, effort=_effort())
         assert made.workarounds
         for way in made.workarounds:
             assert (way.way, way.detail.partition(" ")[0]) in {
@@ -61,7 +61,9 @@ def test_a_wide_head_is_cut():
     device = _clumsy(lambda call: call.operands[1].shape[0] > 4096, lambda bits: bits.__setitem__((0, -1), 3))
     faulty = quirk("linear", Range(factors=("N",), low=4097))
     seeds = [point_of("linear", M=1, K=8, N=4097)]
-    made = mended(faulty, seeds, operators()["linear"], Bench(device=device, judge=judged, build=call_of), _effort())
+    made = mended(
+        faulty, seeds, operators()["linear"], Bench(device=device, judge=judged, build=call_of), effort=_effort()
+    )
     assert {(way.way, way.detail) for way in made.workarounds} == {(Way.SPLIT, "N by 4096")}
 
 
@@ -69,7 +71,7 @@ def test_what_nothing_cures_is_said():
     device = _clumsy(lambda _: True, lambda bits: bits.fill(1))
     faulty = quirk("softmax", Range(factors=("N",), low=3))
     bench = Bench(device=device, judge=judged, build=call_of)
-    made = mended(faulty, [point_of("softmax", rows=2, N=5)], operators()["softmax"], bench, _effort())
+    made = mended(faulty, [point_of("softmax", rows=2, N=5)], operators()["softmax"], bench, effort=_effort())
     assert made.workarounds == ()
     assert "ways round it was right; avoid the device" in made.remarks[-1]
 
@@ -78,5 +80,5 @@ def test_another_device_is_a_way_where_there_is_one():
     device = _clumsy(lambda _: True, lambda bits: bits.fill(1))
     bench = Bench(device=device, judge=judged, build=call_of, cpu=NumpyDevice())
     faulty = quirk("softmax", Range(factors=("N",), low=3))
-    made = mended(faulty, [point_of("softmax", rows=2, N=5)], operators()["softmax"], bench, _effort())
+    made = mended(faulty, [point_of("softmax", rows=2, N=5)], operators()["softmax"], bench, effort=_effort())
     assert {way.way for way in made.workarounds} == {Way.CPU}

@@ -5,6 +5,7 @@ the dtype; the model's code is transformers' own, so that it shares nothing with
 """
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,10 @@ _NAMES = {
 def torch_trace(
     engine: str, source: Path, tokens: Sequence[Sequence[int]], *, device: str, dtype: str, threads: int
 ) -> Trace:
-    """One pass over all prompts."""
+    """One pass over all prompts. BrokenEdge without PyTorch or transformers."""
+    missing = [package for package in ("torch", "transformers", "gguf") if find_spec(package) is None]
+    if missing:
+        raise BrokenEdge(f"{engine}: {', '.join(missing)} isn't installed: pip install 'accord-ai[verify,embedded]'")
     import torch
 
     torch.set_num_threads(threads)

@@ -75,7 +75,7 @@ def _mended(region: Region, points: Sequence[Point], trial: Trial, group: _Group
     for _ in range(_ROUNDS_MAX):
         found = classes(ratios, len(points))
         made = [_workaround(item, points, group) for item in found]
-        tested = [_tested(region, one, item, trial, search) for item, one in zip(found, made, strict=True)]
+        tested = [_tested(region, one, item, trial, search=search) for item, one in zip(found, made, strict=True)]
         if None not in tested:
             return [_counted(one, count or 0) for one, count in zip(made, tested, strict=True)]
         for item, count in zip(found, tested, strict=True):
@@ -110,7 +110,7 @@ def _ratios(points: Sequence[Point], trial: Trial, search: Search) -> Mapping[At
     }
 
 
-def _tested(region: Region, made: Workaround, item: Class, trial: Trial, search: Search) -> int | None:
+def _tested(region: Region, made: Workaround, item: Class, trial: Trial, *, search: Search) -> int | None:
     """How many points of the class were right, fresh ones included; None if a fresh one was wrong."""
     both = Region(cases=tuple((*case, *more) for case in region.cases for more in made.region.cases))
     count = item.stop - item.start

@@ -31,7 +31,7 @@ class Effort:
     now_s: Callable[[], float] = time.monotonic
 
 
-def mended(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, bench: Bench, effort: Effort) -> Quirk:
+def mended(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, bench: Bench, *, effort: Effort) -> Quirk:
     """The quirk with workarounds; a remark where none was found."""
     trial, kit = _trial(quirk, row, bench)
 

@@ -7,11 +7,12 @@ before anything is changed; after `remove` every operator has the kernel that it
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from accord.terms.errors import BadInput
+from accord.terms.errors import BadInput, BrokenEdge
 from accord.terms.quirk import Is, Quirk
 from accord.verify.reroute.guard import Guard
 from accord.verify.reroute.hooks import Hook, hook
@@ -94,6 +95,8 @@ def apply(
     `compiled`: a folder for the rule as a C++ extension, made at the first time if a compiler is there; calls that the
     quirks don't concern then cost next to nothing, instead of about two microseconds.
     """
+    if find_spec("torch") is None:
+        raise BrokenEdge("PyTorch isn't installed, and quirks are applied to it: pip install 'accord-ai[verify]'")
     key = dispatch_key(device)
     counting, skipped = _sorted_out(tuple(quirks), device, kind)
     return Applied(hooks_of(counting, key), key, skipped, compiled)
