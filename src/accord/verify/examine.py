@@ -46,6 +46,12 @@ class Examined:
         """What was seen of this kind."""
         return next((seen for seen in self.seen if seen.fault is kind), None)
 
+    def shows(self, kind: FaultKind) -> bool | None:
+        """Whether this kind is seen; None where nobody can tell, or another kind may hide it."""
+        if self.fault(kind) is not None:
+            return True
+        return None if self.verdict in (Verdict.UNDECIDED, Verdict.UNSUPPORTED) or self.seen else False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Probed:
@@ -73,7 +79,7 @@ class Examiner:
         row = self._rows[point.operator]
         probed = []
         for fill in Fill:
-            case = row.build(point, _numbers(point, fill), fill)
+            case = row.build(point, numbers_of(point, fill), fill)
             if case is not None:
                 probed.append(self._probe(case, fill, row, state))
             if probed and probed[-1].verdict is Verdict.UNSUPPORTED:
@@ -88,9 +94,7 @@ class Examiner:
             found = self.examine(point)
             if kind is FaultKind.STATE and not found.seen:
                 found = self.examine(point, state=state)
-            if found.fault(kind) is not None:
-                return True
-            return None if found.verdict in (Verdict.UNDECIDED, Verdict.UNSUPPORTED) or found.seen else False
+            return found.shows(kind)
 
         return asked
 
@@ -139,7 +143,7 @@ class Examiner:
 def _kind(judged: Sequence[Judgement], alike: Sequence[bool], fill: Fill) -> FaultKind:
     """Where only the first run differs it is the state; where others do, too, nothing can be relied on."""
     grades = [found.grade > Grade.DRIFT for found in judged]
-    if not all(alike):
+    if not all(alike) and not all(grades):  # where every run is wrong, it is wrong, and garbage may vary
         steady = all(alike[1:]) and not any(grades[1:])
         return FaultKind.STATE if steady else FaultKind.UNSTABLE
     lost = any(found.grade is Grade.LEAK for found in judged)
@@ -169,6 +173,6 @@ def _summed(point: Point, probed: Sequence[_Probed]) -> Examined:
     )
 
 
-def _numbers(point: Point, fill: Fill) -> np.random.Generator:
+def numbers_of(point: Point, fill: Fill) -> np.random.Generator:
     """The same operands whenever a point is asked."""
     return np.random.default_rng(zlib.crc32(f"{point} {fill.value}".encode()))

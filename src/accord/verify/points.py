@@ -47,10 +47,16 @@ def fit(point: Point, space: Space) -> Point | None:
 
 
 def usual(row: OperatorRow) -> Iterator[Point]:
-    """The row's usual sides: all words of one choice at a time, and every dtype with every word of another."""
+    """At the row's usual sides: every value of a side that has few, every word, and all pairs of words."""
     space = row.space
     plain = {choice.name: choice.words[0] for choice in space.choices}
-    for sides in row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),):
+    everywhere = row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),)
+    for sides in everywhere:
+        for axis in space.axes:
+            for value in axis.values:
+                if (point := space.point({**dict(sides), axis.name: value}, plain)) is not None:
+                    yield point
+    for sides in everywhere:
         pairs = itertools.combinations(space.choices, 2) if len(space.choices) > 1 else ()
         worded = [{one.name: a, two.name: b} for one, two in pairs for a in one.words for b in two.words]
         worded += [{choice.name: word} for choice in space.choices for word in choice.words]

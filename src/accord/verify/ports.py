@@ -12,6 +12,7 @@ from typing import Protocol
 from accord.terms.quirk import Version
 from accord.verify.tensor import Tensor
 
+USUAL_MODE = "usual"  # the first of the device's modes
 Value = bool | int | float | str | tuple[int, ...]
 
 
@@ -32,7 +33,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """`operator` is a row of `verify.operators`; `overload` and `mode` are words of that row and of the device.
+    """`operator` is a row of `verify.operators`, `overload` a word of its; `mode` is the device's, or `USUAL_MODE`.
 
     `repeat` runs follow one another on the same operands, so the first may be told from the later ones.
     """
@@ -41,7 +42,7 @@ class Call:
     operands: tuple[Tensor, ...]
     options: tuple[Option, ...] = ()
     overload: str = "default"
-    mode: str = "eager"
+    mode: str = USUAL_MODE
     state: State = State.WARM
     repeat: int = 1
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from accord.terms.quirk import Point
 from accord.verify.operators.row import Case
-from accord.verify.ports import Call, Description
+from accord.verify.ports import USUAL_MODE, Call, Description
 from accord.verify.tensor import Dtype, Floats, Tensor
 
 _PACKED_MAX = 200_000  # beyond this a script is no longer something to put into a report
@@ -78,7 +78,7 @@ allowed = unpacked("""
 """, torch.float64).reshape({shape})
 got = {call}
 got = got.cpu().double()
-wrong = ~((got - wanted).abs() <= allowed) & ~(got.isnan() & wanted.isnan()) & (got != wanted)
+wrong = wanted.isfinite() & ~((got - wanted).abs() <= allowed)
 print(f"{{int(wrong.sum())}} of {{wrong.numel()}} numbers are wrong", *wrong.nonzero()[:5].tolist())
 raise SystemExit(int(wrong.any()))
 '''
@@ -89,6 +89,7 @@ from accord.verify.again import again
 raise SystemExit(
     again(
         device={device!r},
+        python={python!r},
         operator={operator!r},
         facts={facts!r},
         traits={traits!r},
@@ -99,12 +100,16 @@ raise SystemExit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a script tells: the device's port, the point, what was seen in words, and what errors are allowed."""
+    """What a script tells: the device's port, the point, what was seen in words, and what errors are allowed.
+
+    `python`: the interpreter that has the device's library, if it isn't the one that runs Accord.
+    """
 
     device: Description
     port: str
     point: Point
     words: str
+    python: str | None = None
     allowed: Floats | None = None
 
 
@@ -119,6 +124,7 @@ def script(shown: Shown, case: Case | None) -> str:
     return _AGAIN.format(
         title=_title(shown),
         device=shown.port,
+        python=shown.python,
         operator=shown.point.operator,
         facts={fact.name: fact.value for fact in shown.point.facts},
         traits={trait.name: trait.word for trait in shown.point.traits},
@@ -134,7 +140,7 @@ def _title(shown: Shown) -> str:
 def _torch_call(call: Call) -> str | None:
     """None where more than one eager call is meant, or the operator has no short form."""
     form = _TORCH.get(call.operator if call.overload == "default" else f"{call.operator} {call.overload}")
-    if form is None or call.mode != "eager" or call.options:
+    if form is None or call.mode not in (USUAL_MODE, "eager") or call.options:
         return None
     names = [f"x{number}" for number in range(len(call.operands))]
     return form.format(*names, all=", ".join(names))

@@ -6,16 +6,18 @@ Invariant: whoever takes them may stop at any point, and go on later with what w
 
 import heapq
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from accord.terms.quirk import Point
+from accord.terms.quirk import Point, Trait
 from accord.verify.examine import Examined, Examiner
 from accord.verify.findings import Verdict
 from accord.verify.operators.row import OperatorRow
 from accord.verify.points import series
 
-_LACKING_MAX = 12  # so many answers that it lacks the operator, and no other, and the sweep believes it
+_LACKING_MAX = 4  # so many answers that it lacks a word (a dtype), and no other, and the sweep believes it
+_SKIPPED_MAX = 10_000  # points in a row that needn't be asked: then the device has no other words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +34,31 @@ class _Turn:
     """One operator's series, and what it has cost."""
 
     def __init__(self, row: OperatorRow, order: Order) -> None:
-        self.points = series(row, order.model, random.Random(f"{order.seed} {row.name}"))
-        self.lacking = 0
-        self.answered = False
+        self._points = series(row, order.model, random.Random(f"{order.seed} {row.name}"))
+        self._lacking: Counter[Trait] = Counter()
+        self._answered: set[Trait] = set()
+
+    def next(self, known: Mapping[Point, Examined]) -> Point | None:
+        """The next point that isn't known, and has no word that the device lacks; None at the end."""
+        for _ in range(_SKIPPED_MAX):
+            point = next(self._points, None)
+            if point is None:
+                return None
+            if point in known:
+                self.take(known[point])
+            elif not any(self._lacks(trait) for trait in point.traits):
+                return point
+        return None
 
     def take(self, examined: Examined) -> None:
+        """Learns which words the device lacks."""
         if examined.verdict is Verdict.UNSUPPORTED:
-            self.lacking += 1
+            self._lacking.update(examined.point.traits)
         else:
-            self.answered = True
+            self._answered.update(examined.point.traits)
 
-    @property
-    def hopeless(self) -> bool:
-        """Whether the device lacks the operator."""
-        return not self.answered and self.lacking >= _LACKING_MAX
+    def _lacks(self, trait: Trait) -> bool:
+        return trait not in self._answered and self._lacking[trait] >= _LACKING_MAX
 
 
 def sweep(
@@ -59,8 +72,8 @@ def sweep(
     while queue and now_s() < ends_s:
         cost_s, place, name = heapq.heappop(queue)
         turn, started_s = turns[name], now_s()
-        point = next((point for point in turn.points if point not in known), None)
-        if point is None or turn.hopeless:
+        point = turn.next(known)
+        if point is None:
             continue
         examined = examiner.examine(point)
         turn.take(examined)

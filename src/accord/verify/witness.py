@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from accord.verify.operators.row import Case
-from accord.verify.ports import Answer, Call, Device
+from accord.verify.ports import USUAL_MODE, Answer, Call, Device
 from accord.verify.tensor import ROUNDOFF, Dtype, Tensor, plain
 
 _NATIVE = ("cast",)  # what these answer depends on the dtype itself
@@ -27,7 +27,7 @@ def agrees(witness: Device, case: Case) -> bool | None:
 
 def _asked(call: Call, dtype: Dtype | None) -> Call:
     operands = call.operands if dtype is None else tuple(_widened(tensor, dtype) for tensor in call.operands)
-    return replace(call, operands=operands, overload="default", mode="eager", repeat=1)
+    return replace(call, operands=operands, overload="default", mode=USUAL_MODE, repeat=1)
 
 
 def _widened(tensor: Tensor, dtype: Dtype) -> Tensor:

@@ -46,7 +46,7 @@ class JaxDevice:
                 Version(library="jaxlib", version=jaxlib.__version__),
             ),
             features=features() if self._device.platform == "cpu" else (),
-            modes=("eager", "compile"),
+            modes=("compile", "eager"),
         )
 
     def run(self, call: Call) -> Outcome:
@@ -63,7 +63,7 @@ class JaxDevice:
             operands = [
                 jax.device_put(np.array(array(tensor), order="C", copy=True), self._device) for tensor in call.operands
             ]
-            compute = self._graph(call, made) if call.mode == "compile" else functools.partial(made, call)
+            compute = self._graph(call, made) if call.mode != "eager" else functools.partial(made, call)
             return Answer(runs=tuple(_taken(compute(operands)) for _ in range(call.repeat)))
         except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError, AttributeError) as error:
             return Unsupported(reason=f"{type(error).__name__}: {str(error)[:300]}")

@@ -9,7 +9,7 @@ from accord.terms.quirk import Version
 from accord.verify.devices.array_ops import functions
 from accord.verify.devices.arrays import array, tensors
 from accord.verify.devices.cpu import features
-from accord.verify.ports import Answer, Call, Description, Outcome, Unsupported
+from accord.verify.ports import USUAL_MODE, Answer, Call, Description, Outcome, Unsupported
 from accord.verify.tensor import Dtype
 
 _LACKS = (Dtype.BF16, Dtype.F8E4M3, Dtype.F8E5M2)
@@ -35,7 +35,7 @@ class NumpyDevice:
         made = self._functions.get(call.operator)
         if made is None or any(tensor.dtype in _LACKS for tensor in call.operands):
             return Unsupported(reason=f"numpy: no {call.operator} for these dtypes")
-        if call.overload != "default" or call.mode != "eager":
+        if call.overload != "default" or call.mode not in (USUAL_MODE, "eager"):
             return Unsupported(reason=f"numpy: no {call.overload} {call.mode}")
         operands = [array(tensor) for tensor in call.operands]
         try:

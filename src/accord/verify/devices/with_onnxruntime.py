@@ -11,7 +11,7 @@ from accord.verify.devices.arrays import array, tensors
 from accord.verify.devices.cpu import features
 from accord.verify.devices.graph_cache import GraphCache
 from accord.verify.devices.onnx_graphs import NoGraph, fixed
-from accord.verify.ports import Answer, Call, Description, Outcome, Unsupported
+from accord.verify.ports import USUAL_MODE, Answer, Call, Description, Outcome, Unsupported
 
 _CPU = "CPUExecutionProvider"
 _QUIET = 4  # fatal errors alone: what a graph lacks is told by the exception
@@ -44,7 +44,7 @@ class OnnxRuntimeDevice:
         refused = (
             state.NotImplemented, state.InvalidGraph, state.Fail, state.InvalidArgument, state.RuntimeException,
         )  # fmt: skip
-        if call.overload != "default" or call.mode != "eager":
+        if call.overload != "default" or call.mode not in (USUAL_MODE, "eager"):
             return Unsupported(reason=f"onnxruntime: no {call.overload} {call.mode}")
         try:
             session, constant = self._graphs.graph(call), fixed(call)

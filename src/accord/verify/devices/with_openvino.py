@@ -12,7 +12,7 @@ from accord.verify.devices.arrays import array, tensors
 from accord.verify.devices.cpu import features
 from accord.verify.devices.graph_cache import GraphCache
 from accord.verify.devices.onnx_graphs import NoGraph, fixed
-from accord.verify.ports import Answer, Call, Description, Outcome, Unsupported
+from accord.verify.ports import USUAL_MODE, Answer, Call, Description, Outcome, Unsupported
 
 _HINTS = ("f32", "bf16", "f16")
 
@@ -47,7 +47,7 @@ class OpenVinoDevice:
 
     def run(self, call: Call) -> Outcome:
         """Runs the call; unsupported where there is no graph, or OpenVINO can't read it."""
-        if call.overload != "default" or call.mode != "eager":
+        if call.overload != "default" or call.mode not in (USUAL_MODE, "eager"):
             return Unsupported(reason=f"openvino: no {call.overload} {call.mode}")
         try:
             compiled, constant = self._graphs.graph(call), fixed(call)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from accord.terms.quirk import Fact, Point, Trait
 from accord.verify.operators.row import Case, Consistent, Fill
-from accord.verify.ports import Call, Option, Value
+from accord.verify.ports import USUAL_MODE, Call, Option, Value
 from accord.verify.space import Axis, Choice, Space
 from accord.verify.tensor import STORED, Dtype, Floats, Tensor, dense_strides, encode, itemsize
 
@@ -124,7 +124,7 @@ def call_of(point: Point, operands: Sequence[Tensor], **options: Value) -> Call:
         operands=tuple(operands),
         options=tuple(Option(name=name, value=value) for name, value in options.items()),
         overload=point.trait(OVERLOAD) or "default",
-        mode=point.trait("mode") or "eager",
+        mode=point.trait("mode") or USUAL_MODE,
     )
 
 

@@ -30,6 +30,7 @@ from accord.verify.space import Axis, Choice
 from accord.verify.tensor import Dtype, Floats, Tensor
 
 EPS = 1e-5
+_TINY_F16 = 2.0**-13  # half a step of the subnormal numbers over the roundoff
 _AXES = (Axis(name="rows", high=1 << 16), Axis(name="N", high=1 << 18))
 _USUAL = ((("rows", 3), ("N", 128)), (("rows", 17), ("N", 1000)))
 _SMALL = (Axis(name="rows", high=1 << 16), Axis(name="half", high=1024))
@@ -128,7 +129,7 @@ def _spoiled(point: Point, values: Floats, rng: np.random.Generator, fill: Fill)
 
 def _tiny(point: Point) -> float:
     """What underflows to zero, or is subnormal, over the roundoff: f16 has few digits below 6e-5."""
-    return 2.0**-13 if dtype_of(point) is Dtype.F16 else 2.0**-100
+    return _TINY_F16 if dtype_of(point) is Dtype.F16 else 2.0**-100
 
 
 def _norm(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
@@ -178,7 +179,8 @@ def _cast(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
     x = given.floats()
     wanted = np.trunc(x) if target is Dtype.I32 else x
     exact = fill is Fill.INTEGERS or target is Dtype.I32
-    return case(call_of(point, (given,), to=target.value), wanted, rounded=np.abs(x) + _tiny(point), exact=exact)
+    tiny = _TINY_F16 if target is Dtype.F16 else _tiny(point)
+    return case(call_of(point, (given,), to=target.value), wanted, rounded=np.abs(x) + tiny, exact=exact)
 
 
 def _rope(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
