@@ -68,6 +68,12 @@ def _fleet() -> click.Command:
     return fleet
 
 
+def _verify() -> click.Command:
+    from accord.cli.verify import verify
+
+    return verify
+
+
 _VERBS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "demo": ("Do the main job once: a spoken question, a streamed and spoken answer.", _demo),
     "up": ("Plan an intent, run it, and serve it until stopped.", _up),
@@ -76,6 +82,7 @@ _VERBS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "render": ("Write a fleet's plan as Kubernetes manifests or command lines.", _render),
     "fleet": ("Find out what devices there are, on this machine or in a cluster, and look at them.", _fleet),
     "profile": ("Measure a device, so that plans count with what it reaches.", _profile),
+    "verify": ("Find where a device computes wrong numbers, prove it, and look for a way round.", _verify),
     "explain": ("Say in words what a plan promises and stands on.", _explain),
 }
 

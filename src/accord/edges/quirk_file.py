@@ -33,8 +33,13 @@ def schema_text() -> str:
 
 def dump_quirks(quirks: Sequence[Quirk]) -> str:
     """The quirks as YAML."""
-    document: Plain = {"accord": 1, "quirks": [_plain(quirk) for quirk in quirks]}
+    document: Plain = {"accord": 1, "quirks": plain_quirks(quirks)}
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def plain_quirks(quirks: Sequence[Quirk]) -> Plain:
+    """The quirks as a list of mappings, as they are in the file."""
+    return [_plain(quirk) for quirk in quirks]
 
 
 def save_quirks(quirks: Sequence[Quirk], path: Path) -> None:
