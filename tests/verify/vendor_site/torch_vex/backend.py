@@ -28,9 +28,9 @@ _WHOLE = (
     "native_group_norm",
     "rms_norm",
     "embedding",
-    "repeat_interleave",
-    "argsort",
-    "diff",
+    "view",
+    "_unsafe_view",
+    "_reshape_alias",
 )
 _libraries: list[Any] = []
 
