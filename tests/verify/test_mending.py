@@ -2,15 +2,16 @@
 
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
-from accord.terms.quirk import Range, Way
+from accord.terms.quirk import FaultKind, Range, Way
 from accord.verify.devices.with_numpy import NumpyDevice
 from accord.verify.devices.with_torch import TorchDevice
 from accord.verify.mending import Effort, mended
 from accord.verify.operators.table import operators
-from accord.verify.ports import Answer, Call, FakeDevice, Outcome
+from accord.verify.ports import Answer, Call, FakeDevice, Outcome, State
 from accord.verify.tensor import of_bits
 from accord.verify.trial import Bench
 from tests.verify.judged import call_of, judged, point_of
@@ -82,3 +83,20 @@ def test_another_device_is_a_way_where_there_is_one():
     faulty = quirk("softmax", Range(factors=("N",), low=3))
     made = mended(faulty, [point_of("softmax", rows=2, N=5)], operators()["softmax"], bench, effort=_effort())
     assert {way.way for way in made.workarounds} == {Way.CPU}
+
+
+def test_a_cold_fault_is_cured_by_a_warm_up_alone():
+    """FlagGems#6420: a cold tuning cache gives wrong results; whatever else is tried on a warm one looks right."""
+    healthy = NumpyDevice()
+
+    def compute(call: Call) -> Outcome:
+        outcome = healthy.run(call)
+        if not isinstance(outcome, Answer) or call.state is State.WARM:
+            return outcome
+        first = of_bits(0 * outcome.runs[0][0].bits(), outcome.runs[0][0].dtype)
+        return Answer(runs=((first,), *outcome.runs[1:]))
+
+    faulty = replace(quirk("softmax", Range(factors=("N",), low=3)), fault=FaultKind.STATE)
+    bench = Bench(device=FakeDevice(compute), judge=judged, build=call_of)
+    made = mended(faulty, [point_of("softmax", rows=2, N=5)], operators()["softmax"], bench, effort=_effort())
+    assert {way.way for way in made.workarounds} == {Way.REPEAT}

@@ -60,6 +60,24 @@ class MendedDevice:
         """The device is its owner's."""
 
 
+class ColdDevice:
+    """`device` that forgets what it compiled or tuned before every call."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def describe(self) -> Description:
+        """The device's own."""
+        return self._device.describe()
+
+    def run(self, call: Call) -> Outcome:
+        """The first run of the call is cold."""
+        return self._device.run(replace(call, state=State.COLD))
+
+    def close(self) -> None:
+        """The device is its owner's."""
+
+
 def detour(call: Call, attempt: Attempt) -> Detour | None:
     """What is called instead; None if the call has no such way."""
     name, _, number = attempt.detail.rpartition(" ")
@@ -156,11 +174,6 @@ def _upcast(call: Call, word: str) -> Detour | None:
         return tuple(plain(one.floats(), narrow) if one.dtype is wide else one for one in outputs)
 
     return Detour(calls=(replace(call, operands=operands),), join=join)
-
-
-def cold(call: Call) -> Call:
-    """The call on a device that has forgotten what it compiled or tuned."""
-    return replace(call, state=State.COLD)
 
 
 def _first(parts: Sequence[Outputs]) -> Outputs:

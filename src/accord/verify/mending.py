@@ -1,7 +1,7 @@
 """A quirk as it was proved -> the same quirk with its workarounds.
 
 In: a quirk, points that failed, a bench, the operator's row. Out: `Quirk`. Invariant: faults that end a device's
-process are tried behind the port alone; others of PyTorch through the reroute, in this process.
+process, or lie in its memory, are tried behind the port alone; others of PyTorch through the reroute, in this process.
 """
 
 import random
@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from accord.terms.quirk import FaultKind, Point, Quirk, Region
 from accord.verify.attempts import Kit, attempts
 from accord.verify.mend import Search, Trial, mend
+from accord.verify.mended import ColdDevice
 from accord.verify.operators.row import OperatorRow
 from accord.verify.ports import Description
 from accord.verify.sample import draw, wishes
@@ -55,7 +56,9 @@ def mended(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, bench: Benc
 def _trial(quirk: Quirk, row: OperatorRow, bench: Bench) -> tuple[Trial, Kit]:
     about = bench.device.describe()
     overloads = next((choice.words for choice in row.space.choices if choice.name == "overload"), ())
-    if quirk.fault in (FaultKind.CRASH, FaultKind.HANG) or not _here(about):
+    if quirk.fault is FaultKind.STATE:
+        bench = replace(bench, device=ColdDevice(bench.device))  # warm, any way would look right
+    if quirk.fault in (FaultKind.CRASH, FaultKind.HANG, FaultKind.STATE) or not _here(about):
         return PortTrial(bench), kit(row.name, about, overloads=overloads, cpu=bench.cpu is not None)
     from accord.verify.devices.with_torch import TorchDevice
 
