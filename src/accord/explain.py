@@ -127,7 +127,6 @@ def why(plan: FleetPlan) -> tuple[Topic, ...]:
         Topic(title="What one more would buy", lines=tuple(_margin_words(item) for item in account.margins)),
         Topic(title="Known faults of devices", lines=tuple(_quirk_words(item) for item in account.quirks)),
         Topic(title="Figures stand on", lines=_sources(account)),
-        Topic(title="Remarks", lines=account.remarks),
     )
     return tuple(topic for topic in topics if topic.lines)
 

@@ -66,7 +66,7 @@ def test_a_plan_is_words_and_a_file(accord, intent, answers, tmp_path):
     assert (status, err) == (0, "")
     assert "Plan  voice: voice on fleet.yaml" in out
     assert "ttft p99    215ms   209ms  met" in out
-    assert "stopped" not in out
+    assert "Stopped" not in out
     assert load_fleet_plan(tmp_path / "plan.yaml") == PLAN
     wanted, given = asked[0]
     assert wanted.name == "voice"
@@ -98,7 +98,7 @@ def test_what_was_stopped_says_so(accord, intent, answers):
     answers((PLAN,))
     status, out, _ = accord("plan", intent)
     assert status == 0
-    assert "stopped early: the best so far" in out
+    assert "Stopped early" in out
     answers((REFUSAL,))
     status, out, _ = accord("plan", intent)
     assert (status, "Refused" in out) == (130, False)

@@ -67,6 +67,7 @@ def test_why_has_what_binds_the_runner_up_and_margins():
         "1 ms of ttft_p99: $0.021 an hour less",
         "1 more h20: 0.4 req/s more, 1 device less",
     )
+    assert "  note: pre-processing has 8 cores" in list(fleet_plan_lines(PLAN, width=100))
     assert "its workaround is charged, x 1.03" in said["Known faults of devices"][0]
     assert said["Known faults of devices"][1].endswith("left out")
 

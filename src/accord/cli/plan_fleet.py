@@ -156,7 +156,7 @@ def _lines(wish: Wish, plan: FleetPlan, fleet: Fleet, *, stopped: bool) -> Itera
     yield from wrapped([head(replace(fleet, taken=()))], width=width, indent=4)
     yield from fleet_plan_lines(plan, width=width)
     if stopped:
-        yield "  stopped early: the best so far; a longer search may find a better plan"
+        yield "  Stopped early; a longer search may find a better plan."
     for path, what in ((wish.out, "accord explain"), (wish.pareto, "")):
         if path is not None:
             yield f"  wrote {path}" + (f"   ({what} {path})" if what else "")

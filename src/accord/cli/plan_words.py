@@ -49,7 +49,8 @@ def fleet_plan_lines(plan: FleetPlan, *, width: int) -> Iterator[str]:
     if plan.account is not None:
         if plan.account.predicted:
             yield from table_lines(promise_rows(plan.account), width=width)
-        yield from wrapped(account_lines(plan.account), width=width, indent=2)
+        notes = (f"note: {remark}" for remark in plan.account.remarks)
+        yield from wrapped((*account_lines(plan.account), *notes), width=width, indent=2)
 
 
 def pool_lines(plan: FleetPlan, *, width: int) -> Iterator[str]:
