@@ -18,7 +18,7 @@ from accord.terms import units
 from accord.terms.account import PoolAccount
 from accord.terms.fleet_plan import FleetPlan, Parallel, Pool, Role
 from accord.terms.gang import Need
-from accord.terms.tensors import Quantization
+from accord.terms.tensors import Dtype, Quantization
 
 _HEADING = ("stage", "devices", "parallel", "replicas", "batch", "util", "memory", "$/h", "formats", "on")
 
@@ -158,9 +158,10 @@ def _batch(pool: Pool) -> str:
 
 
 def _formats(pool: Pool) -> str:
+    """What isn't the usual: quantized weights, caches in other formats than bf16."""
     words = []
     if pool.quantization not in (None, Quantization.NONE):
         words.append(str(pool.quantization))
-    if pool.cache_dtype is not None:
+    if pool.cache_dtype not in (None, Dtype.BF16):
         words.append(f"kv {pool.cache_dtype}")
     return ", ".join(words)

@@ -77,13 +77,13 @@ def _verify() -> click.Command:
 _VERBS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "demo": ("Do the main job once: a spoken question, a streamed and spoken answer.", _demo),
     "up": ("Plan an intent, run it, and serve it until stopped.", _up),
-    "plan": ("Show what an intent becomes on this machine, or why it can't be met.", _plan),
+    "plan": ("Show what an intent becomes on this machine or a fleet, or why it can't be met.", _plan),
     "model": ("Show the stage graph of a model: weights, caches and work, from its card.", _model),
     "render": ("Write a fleet's plan as Kubernetes manifests or command lines.", _render),
     "fleet": ("Find out what devices there are, on this machine or in a cluster, and look at them.", _fleet),
     "profile": ("Measure a device, so that plans count with what it reaches.", _profile),
     "verify": ("Find where a device computes wrong numbers, prove it, and look for a way round.", _verify),
-    "explain": ("Say in words what a plan promises and stands on.", _explain),
+    "explain": ("Say in words what a plan promises, and why it is the best.", _explain),
 }
 
 
