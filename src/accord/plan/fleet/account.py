@@ -196,7 +196,9 @@ def _rivals(question: Question, choice: Choice, role: int, rate: float) -> list[
     if question.aim is Aim.RATE:
         most = fastest(lambda tried: _banned(question, choice, role, tried), most=rate)
         return [] if most is None else [(most.rate_rps, most.found.choices[0])]
-    return [(rate, rival) for rival in cheapest(_banned(question, choice, role, rate), rate).choices[:1]]
+    banned = _banned(question, choice, role, rate)
+    found = cheapest(banned, rate, mixed=False).choices or cheapest(banned, rate).choices
+    return [(rate, rival) for rival in found[:1]]
 
 
 def _banned(question: Question, choice: Choice, role: int, rate: float) -> Problem:
@@ -265,7 +267,9 @@ def _margin(question: Question, choice: Choice, rate: float, margin: Margin, *, 
     if question.aim is Aim.RATE:
         most = fastest(problem_at, known=(rate, choice))
         return replace(margin, gained_rps=max(0.0, (most.rate_rps if most else rate) - rate))
-    found = cheapest(problem_at(rate), rate).choices
+    # Only what is cheaper counts, which makes this search a short one.
+    problem = problem_at(rate)
+    found = cheapest(replace(problem, cost_max=min(problem.cost_max, choice.cost)), rate).choices
     saved = max(0.0, choice.cost - found[0].cost) if found else 0.0
     if question.priced:
         return replace(margin, saved_usd_per_hour=saved)

@@ -66,17 +66,20 @@ def quiet(_: Progress) -> bool:
     return True
 
 
-def cheapest(problem: Problem, rate_rps: float, *, watch: Watch = quiet) -> Found:
-    """The cheapest plans over all shapes; none if nothing meets the objectives, the supply and the budget."""
-    return _search(problem, rate_rps, watch=watch, enough=False)
+def cheapest(problem: Problem, rate_rps: float, *, mixed: bool = True, watch: Watch = quiet) -> Found:
+    """The cheapest plans over all shapes; none if nothing meets the objectives, the supply and the budget.
+
+    Not `mixed`: each role has one pool, which is found much faster.
+    """
+    return _search(problem, rate_rps, watch=watch, enough=False, mixed=mixed)
 
 
 def any_plan(problem: Problem, rate_rps: float) -> Found:
     """The first plan that comes along, if there is any."""
-    return _search(problem, rate_rps, watch=quiet, enough=True)
+    return _search(problem, rate_rps, watch=quiet, enough=True, mixed=True)
 
 
-def _search(problem: Problem, rate_rps: float, *, watch: Watch, enough: bool) -> Found:
+def _search(problem: Problem, rate_rps: float, *, watch: Watch, enough: bool, mixed: bool) -> Found:
     market = _even(problem.market)
     # The price that breaks ties must not push a plan over the budget.
     slack = float((market.price - problem.market.price) @ np.minimum(market.supply, 1e6))
@@ -86,7 +89,9 @@ def _search(problem: Problem, rate_rps: float, *, watch: Watch, enough: bool) ->
         if not watch(Progress(step=shape.name, done=number, of=len(problem.shapes), cost=limit)):
             whole = False
             break
-        hunt = _Hunt(number=number, shape=shape, market=market, rate_rps=rate_rps, enough=enough, watch=watch)
+        hunt = _Hunt(
+            number=number, shape=shape, market=market, rate_rps=rate_rps, enough=enough, mixed=mixed, watch=watch
+        )
         choices, complete = _of_shape(hunt, limit)
         whole = whole and complete
         found += choices
@@ -107,13 +112,14 @@ def _even(market: Market) -> Market:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hunt:
-    """The search of one shape. `enough`: the first plan will do."""
+    """The search of one shape. `enough`: the first plan will do. `mixed`: roles may have two pools."""
 
     number: int
     shape: Shape
     market: Market
     rate_rps: float
     enough: bool
+    mixed: bool
     watch: Watch
 
     def going(self, done: int, of: int, limit: float) -> bool:
@@ -129,7 +135,7 @@ def _of_shape(hunt: _Hunt, limit: float) -> tuple[list[Choice], bool]:
     places = range(len(hunt.shape.menus))
     alone = tuple(singles(hunt.shape, place, hunt.market, hunt.rate_rps, cost_max=limit) for place in places)
     found, _ = _exact(hunt, alone, limit)
-    if hunt.enough and found:
+    if (hunt.enough and found) or not hunt.mixed:
         return found, True
     limit = min([limit, *(choice.cost * (1 + EASE) for choice in found)])
     if not hunt.going(0, len(places), limit):

@@ -11,8 +11,8 @@ from accord.plan.fleet.menu import EASE, Market, Shape, bill
 from accord.plan.fleet.pools import Options
 
 _WEIGHTS = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 37)])  # of speed against cost
-_ROUNDS = 6
-_STARTS = 4
+_ROUNDS = 5
+_STARTS = 3
 _FAR = 1e6  # above any miss of an objective or of the supply
 
 Pick = tuple[int, ...]
