@@ -119,11 +119,13 @@ def decode(bits: Bits, dtype: Dtype) -> Floats:
     """Stored elements as float64."""
     match dtype:
         case Dtype.BF16:
-            return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+            with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+                return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
         case Dtype.F8E4M3 | Dtype.F8E5M2:
             return _fp8_values(dtype)[bits.astype(np.intp)]
         case _:
-            return bits.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                return bits.astype(np.float64)
 
 
 def itemsize(dtype: Dtype) -> int:

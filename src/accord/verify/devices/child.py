@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from accord.terms.errors import BrokenEdge
-from accord.verify.ports import Call, Death, Description, Died, Outcome
+from accord.verify.ports import Call, Death, Description, Died, Outcome, State
 from accord.verify.wire import call_frame, description_of, outcome_of, read_frame, to_bytes
 
 _START_S = 120.0
@@ -57,6 +57,8 @@ class ChildDevice:
 
     def run(self, call: Call) -> Outcome:
         """Runs the call in the child; a child that dies or hangs under it is the outcome."""
+        if call.state is State.COLD:
+            self._stop()  # a new process remembers nothing
         if self._process is None:
             self._start()
         process = self._process
@@ -88,6 +90,7 @@ class ChildDevice:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env=environment
             )
         except OSError as error:
+            self._stop()
             raise BrokenEdge(f"{self._python}: {error.strerror}; name a Python that runs") from error
         os.set_blocking(cast("BinaryIO", self._process.stdout).fileno(), False)
         os.set_blocking(cast("BinaryIO", self._process.stdin).fileno(), False)

@@ -34,7 +34,7 @@ _USUAL = ((("M", 17), ("K", 33), ("N", 64)), (("M", 1), ("K", 4096), ("N", 512))
 
 def _pair(point: Point, rng: np.random.Generator, fill: Fill, *, lead: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
     m, k, n = side(point, "M"), side(point, "K"), side(point, "N")
-    left, right = numbers((*lead, m, k), rng, fill, terms=k), factors((*lead, k, n), rng, fill)
+    left, right = numbers((*lead, m, k), rng, fill, terms=k, dtype=dtype_of(point)), factors((*lead, k, n), rng, fill)
     if fill is Fill.POISON:
         row = int(rng.integers(0, m))
         left = np.moveaxis(poisoned(np.moveaxis(left, -2, 0), row, rng), 0, -2)
@@ -106,7 +106,7 @@ def _grouped(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
     dtype = dtype_of(point)
     ends = np.sort(rng.integers(0, m + 1, experts))
     ends[-1] = m
-    left, right = numbers((m, k), rng, fill, terms=k), factors((experts, k, n), rng, fill)
+    left, right = numbers((m, k), rng, fill, terms=k, dtype=dtype), factors((experts, k, n), rng, fill)
     if fill is Fill.POISON:
         left = poisoned(left, int(rng.integers(0, m)), rng)
     operands = (operand(left, dtype), operand(right, dtype), indices(ends))
