@@ -17,7 +17,7 @@ from _accuracy_roofs import Stack
 from accord.estimate.performance import Tuning
 from accord.estimate.steady import Seen, Serving, Work, apart, together
 from accord.estimate.step import timed
-from accord.estimate.tuned import KERNELS, SERVED, TUNED
+from accord.estimate.tuned import KERNELS, PARTS, SERVED, TUNED
 
 Array = npt.NDArray[np.float64]
 
@@ -27,12 +27,13 @@ START: Mapping[str, float] = {
     "attention": 0.4, "link": 0.4, "collective_s": 3e-6, "step_s": 1e-3, "layer_s": 8e-6, "launch_s": 2e-6,
     "quantize_s": 2e-6, "experts_s": 15e-6, "scan_s": 15e-6, "eager_s": 1.5e-5, "sequence_s": 5e-6, "imbalance": 0.3,
     "whole": 1.0, "read_share": 0.9, "wait_steps": 2.0, "burst": 0.15, "first": 1.0, "first_s": 0.03,
-    "seat_wait": 1.0, "gained": 0.6, "pool": 0.5, "pool_burst": 0.3, "pool_wait_steps": 10.0, "pool_first_s": 0.06,
+    "seat_wait": 1.0, "gained": 1.0, "draft_batch": 60.0, "pool": 0.5, "pool_burst": 0.3, "pool_wait_steps": 10.0,
+    "pool_first_s": 0.06,
 }  # fmt: skip
 FIXED: Mapping[str, Any] = {"sharpness": 2.0, "convolution": 0.4}
 _UNSURE = frozenset((
     "step_s", "sequence_s", "wait_steps", "burst", "first_s", "eager_s", "pool", "pool_burst", "pool_wait_steps",
-    "pool_first_s",
+    "pool_first_s", "draft_batch", "gained",
 ))  # fmt: skip
 ENGINES = ("sglang", "trtllm", "vllm")
 _FORMS = ("fp8", "fp4", "int4")
@@ -145,7 +146,7 @@ def _figures_of(given: Problem, values: Array) -> dict[str, Array]:
     for effect, held, value in zip(given.effects, given.held, values, strict=True):
         for name in effect.figures:
             logs[name] = logs[name] + held * value
-    return {name: np.exp(log) for name, log in logs.items()}
+    return {name: np.exp(np.minimum(log, 0.0) if name in PARTS else log) for name, log in logs.items()}
 
 
 def _seen(stacks: tuple[Stack, ...], figures: Mapping[str, Array]) -> tuple[Array, Array]:

@@ -112,6 +112,7 @@ def _crowd(made: Sequence[Made]) -> Crowd:
         seats=column([item.seats for item in made]),
         outputs=column([item.row.outputs for item in made]),
         drafts=column([item.row.drafts for item in made]),
+        lanes=column([item.row.writer.data for item in made]),
         pools=column([item.row.writer.count for item in made]),
         readers=column([item.row.reader.count if item.row.reader else 0 for item in made]),
         reader_lanes=column([item.lanes for item in made]),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from _accuracy_rows import Row
+from _figures import Figure
 
 Array = npt.NDArray[np.float64]
 Errors = Mapping[str, Mapping[str, Array]]
@@ -43,8 +44,18 @@ engines, formats, kinds of attention, versions and implementations of an archite
   Qwen3-235B, twice what its work explains.
 """
 
+_UNTUNED = """
+## On devices that no fit has seen
 
-def document(rows: Sequence[Row], errors: Errors) -> str:
+What a plan would count with on these kinds, against published measurements (sources in
+`benchmarks/_accuracy_checks.py`); nothing is fitted to them. Prefill and FlagPerf's are rates (below 1: cautious),
+decode's are times a token (above 1: cautious). CloudMatrix's engine overlaps two batches, which the estimate doesn't
+count. MLPerf's is the sum of the parts, of which the
+measured fleet reached 94%; the parts themselves are estimated with the default efficiencies.
+"""
+
+
+def document(rows: Sequence[Row], errors: Errors, checks: Sequence[Figure]) -> str:
     """The whole text."""
     parts = [_HEAD, "## All rows\n", _overall(rows, errors)]
     for title, key in (
@@ -55,8 +66,12 @@ def document(rows: Sequence[Row], errors: Errors) -> str:
         ("tokens in and out", lambda row: f"{row.inputs / _length(row):.0f} / {row.outputs / _length(row):.0f}"),
     ):
         parts += [f"## By {title}\n", _table(title, rows, errors, key)]
-    parts += ["## Furthest off\n", _worst(rows, errors)]
-    return "\n".join(parts)
+    parts += ["## Furthest off\n", _worst(rows, errors), _UNTUNED]
+    parts += [
+        "| check | predicted / measured |\n|---|---:|",
+        *(f"| {item.name} | {item.value:.2f} |" for item in checks),
+    ]
+    return "\n".join(parts) + "\n"
 
 
 def _length(row: Row) -> float:

@@ -21,6 +21,8 @@ Made = TypeVar("Made")
 
 # One factor for all that a kernel costs apart from its work.
 KERNELS = ("launch_s", "quantize_s", "layer_s", "experts_s", "scan_s")
+# Parts of a peak: no product of factors takes them beyond all of it.
+PARTS = ("gemm", "convolution", "memory", "experts", "experts_memory", "cache", "attention", "link")
 TUNED = tuple(item.name for item in fields(Tuning) if item.name not in ("uncertainty", "source"))
 SERVED = tuple(item.name for item in fields(Serving))
 
@@ -100,6 +102,7 @@ def tuned(tunings: Tunings, tags: frozenset[str]) -> tuple[Tuning, Serving]:
                 for one in KERNELS if name == "kernels" else (name,):
                     if one in found:
                         found[one] *= factor
+    found = {name: min(1.0, value) if name in PARTS else value for name, value in found.items()}
     known = bool(tunings.engines & tags) and any(tags.issuperset(own) for own in tunings.kinds.values())
     tuning = _filled(Tuning, found, TUNED)
     if known:
