@@ -14,10 +14,10 @@ import click
 import msgspec
 from rich.console import Console
 
-from accord.cli.flow import Prepared, planned_freely, prepare, print_json, show_plan, show_refusal
+from accord.cli.flow import Prepared, planned_freely, prepare, show_plan, show_refusal
 from accord.cli.live import run_to_end, running
 from accord.cli.options import json_option, overrides_of, set_option
-from accord.cli.words import console, show_rows
+from accord.cli.words import console, print_json, show_rows
 from accord.edges.intent_file import load_intent
 from accord.edges.profile_samples import question
 from accord.edges.result_files import save_bytes, save_wav, sound_s

@@ -12,12 +12,13 @@ import msgspec
 from rich.console import Console
 from rich.progress import TaskID
 
-from accord.cli.words import counted, download_bars, show_rows
-from accord.compile import compile_intent, out_of_reach
+from accord.cli.words import counted, download_bars, print_json, show_rows
+from accord.compile import compile_intent
 from accord.edges import machine as machine_edge
 from accord.edges import profile_local, weights
 from accord.explain import machine_words, refusal_lines, stage_rows
 from accord.models import catalog
+from accord.plan.local.judge import out_of_reach
 from accord.terms import units
 from accord.terms.intent import Intent
 from accord.terms.machine import Machine
@@ -92,11 +93,6 @@ def show_refusal(refusal: Refusal, out: Console, *, as_json: bool) -> int:
         if refusal.field.startswith(("objectives.", "workload.rate_rps")):
             out.print("  If this machine was busy when its stages were measured: `accord plan INTENT --measure`")
     return 1
-
-
-def print_json(value: object) -> None:
-    """One JSON document on stdout."""
-    print(msgspec.json.encode(value).decode(), flush=True)  # noqa: T201, the command's output
 
 
 def _fetch(model: Model, home: Path, out: Console, *, verify: bool) -> dict[str, Path]:

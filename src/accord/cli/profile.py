@@ -12,10 +12,10 @@ import click
 import msgspec
 from rich.console import Console
 
-from accord.cli.flow import measured_stages, print_json
+from accord.cli.flow import measured_stages
 from accord.cli.options import json_option
 from accord.cli.table import plural, size
-from accord.cli.words import console, counted, show_rows
+from accord.cli.words import console, counted, print_json, show_rows
 from accord.edges import device_catalog, weights
 from accord.edges import machine as machine_edge
 from accord.edges.calibration_file import kept_at, save_calibration

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from accord.cli.flow import Prepared, prepare, print_json, show_plan, show_refusal
+from accord.cli.flow import Prepared, prepare, show_plan, show_refusal
 from accord.cli.live import run_to_end, running
 from accord.cli.options import fleet_option, intent_argument, json_option, overrides_of, set_option
-from accord.cli.words import console
+from accord.cli.words import console, print_json
 from accord.edges.intent_file import load_intent
 from accord.edges.listening import check_free
 from accord.serve.config import DoorConfig
