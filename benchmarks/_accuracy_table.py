@@ -59,6 +59,7 @@ def document(rows: Sequence[Row], errors: Errors, checks: Sequence[Figure]) -> s
     """The whole text."""
     parts = [_HEAD, "## All rows\n", _overall(rows, errors)]
     for title, key in (
+        ("description", _description),
         ("model", lambda row: row.model),
         ("device", lambda row: row.kind),
         ("engine", lambda row: row.engine),
@@ -76,6 +77,14 @@ def document(rows: Sequence[Row], errors: Errors, checks: Sequence[Figure]) -> s
 
 def _length(row: Row) -> float:
     return 1.0 if row.even else 0.9
+
+
+def _description(row: Row) -> str:
+    if row.reader is None:
+        return "aggregated" + (", with drafts" if row.drafts else "")
+    if row.described:
+        return "disaggregated, replicas named"
+    return "disaggregated, replicas guessed" + (", and drafts" if row.drafts else "")
 
 
 def _overall(rows: Sequence[Row], errors: Errors) -> str:
