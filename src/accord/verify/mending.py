@@ -16,6 +16,7 @@ from accord.verify.mend import Search, Trial, mend
 from accord.verify.mended import ColdDevice
 from accord.verify.operators.row import OperatorRow
 from accord.verify.ports import Description
+from accord.verify.reroute.apply import hookable
 from accord.verify.sample import draw, wishes
 from accord.verify.trial import Bench, PortTrial, TorchTrial, kit, torch_kit
 
@@ -58,7 +59,7 @@ def _trial(quirk: Quirk, row: OperatorRow, bench: Bench) -> tuple[Trial, Kit]:
     overloads = next((choice.words for choice in row.space.choices if choice.name == "overload"), ())
     if quirk.fault is FaultKind.STATE:
         bench = replace(bench, device=ColdDevice(bench.device))  # warm, any way would look right
-    if quirk.fault in (FaultKind.CRASH, FaultKind.HANG, FaultKind.STATE) or not _here(about):
+    if quirk.fault in (FaultKind.CRASH, FaultKind.HANG, FaultKind.STATE) or not _here(about, row.name):
         return PortTrial(bench), kit(row.name, about, overloads=overloads, cpu=bench.cpu is not None)
     from accord.verify.devices.with_torch import TorchDevice
 
@@ -69,14 +70,16 @@ def _trial(quirk: Quirk, row: OperatorRow, bench: Bench) -> tuple[Trial, Kit]:
     return trial, torch_kit(row.name, about)
 
 
-def _here(about: Description) -> bool:
-    """Whether this process has the same PyTorch, without settings that would hold for all of the process."""
+def _here(about: Description, operator: str) -> bool:
+    """Whether this process has the same PyTorch, without settings for all of the process, and can hook the operator."""
     if not about.name.startswith("torch:") or "+" in about.name or find_spec("torch") is None:
         return False
     import torch
 
     version = torch.__version__.partition("+")[0]
-    return any(item.library == "torch" and item.version == version for item in about.versions)
+    target = about.name.removeprefix("torch:").partition(":")[0]
+    same = any(item.library == "torch" and item.version == version for item in about.versions)
+    return same and hookable(operator, target)
 
 
 def _chosen(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, rng: random.Random) -> list[Point]:

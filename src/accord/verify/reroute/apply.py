@@ -115,6 +115,11 @@ def hooks_of(quirks: Sequence[Quirk], key: str) -> list[Hook]:
     return [item for item in hooks if item is not None]
 
 
+def hookable(operator: str, device: str) -> bool:
+    """Whether a quirk of this operator could be rerouted on this type of device."""
+    return bool(_ends(operator, dispatch_key(device)))
+
+
 def dispatch_key(device: str) -> str:
     """The dispatcher's name of a device type."""
     import torch
@@ -154,10 +159,15 @@ def _left_behind(quirk: Quirk) -> str | None:
     return next((fix for fix in fixes if TorchVersion(running) >= fix), None)
 
 
+def _ends(operator: str, key: str) -> list[Row]:
+    """Where an operator ends: in its own kernel, or in those that the device composes it of."""
+    own = [row for row in ROWS if operator in row.serves and overloads(row, key)]
+    return own or [row for row in ROWS if operator in row.under and overloads(row, key)]
+
+
 def _rows(quirk: Quirk, key: str) -> list[Row]:
-    """Where this quirk's operator ends: in its own kernel, or in those that the device composes it of."""
-    own = [row for row in ROWS if quirk.operator in row.serves and overloads(row, key)]
-    found = own or [row for row in ROWS if quirk.operator in row.under and overloads(row, key)]
+    """The rows that this quirk is hooked at. BadInput where it can't be covered."""
+    found = _ends(quirk.operator, key)
     if not found:
         known = sorted({name for row in ROWS for name in (*row.serves, *row.under)})
         raise _uncovered(quirk, "no hook is known for this operator", f"leave it out; known are {', '.join(known)}")

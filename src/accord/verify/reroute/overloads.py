@@ -9,6 +9,8 @@ from typing import Any
 
 from accord.verify.reroute.rows import Row
 
+_COMPOSED = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overload:
@@ -46,9 +48,14 @@ def overloads(row: Row, key: str) -> tuple[Overload, ...]:
         if not torch._C._dispatch_has_kernel(whole):
             continue  # TorchScript has overloads that the dispatcher knows nothing of
         made = _overload(whole, getattr(packet, name)._schema)
-        if has(whole, key) or (row.composed and not made.written and has(whole, "CompositeExplicitAutograd")):
+        composed = [kind for kind in _COMPOSED if has(whole, kind)]
+        # A device without a kernel may have a fallback for all operators, which is a kernel, too.
+        fallback = not composed and torch._C._dispatch_has_computed_kernel_for_dispatch_key(whole, key)
+        if has(whole, key) or fallback or (row.composed and not made.written and _COMPOSED[0] in composed):
             found.append(made)
-    return tuple(found)
+    names = {item.name for item in found}
+    # A functional form that is composed of its out= form would run into that one's hook, and so on for ever.
+    return tuple(item for item in found if not item.written or row.name.endswith("_") or row.name in names)
 
 
 def _overload(name: str, schema: Any) -> Overload:
