@@ -1,11 +1,10 @@
 """`accord plan` for fleets: words, files, JSON, pictures and exit statuses. The plans themselves: tests/plan."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from accord.cli import plan_fleet
+from accord.edges import model_catalog
 from accord.edges.fleet_plan_file import load_fleet_plan
 from accord.terms.account import FrontPoint
 from accord.terms.refusal import Refusal
@@ -54,7 +53,7 @@ def answers(monkeypatch):
             given["watch"].stopped = isinstance(answer, tuple)
             return answer[0] if isinstance(answer, tuple) else answer
 
-        monkeypatch.setattr(plan_fleet, "compile_fleet", compile_fleet)
+        monkeypatch.setattr("accord.cli.plan_fleet.compile_fleet", compile_fleet)
         return asked
 
     return say
@@ -108,7 +107,7 @@ def test_what_was_stopped_says_so(accord, intent, answers):
 def test_the_front_is_drawn(accord, intent, answers, monkeypatch, tmp_path):
     answers(PLAN)
     point = FrontPoint(field="workload.rate_rps", value=12, cost_usd_per_hour=18.2, devices=13, words="all of it")
-    monkeypatch.setattr(plan_fleet, "fleet_front", lambda *_, **__: (point,))
+    monkeypatch.setattr("accord.cli.plan_fleet.fleet_front", lambda *_, **__: (point,))
     status, out, _ = accord("plan", intent, "--pareto", str(tmp_path / "front.svg"))
     assert status == 0
     assert f"wrote {tmp_path / 'front.svg'}" in out
@@ -128,7 +127,7 @@ def test_paths_count_from_the_document_and_options_from_here(accord, intent, ans
 
 def test_a_card_beside_the_document_is_read(accord, intent, answers, tmp_path):
     asked = answers(PLAN)
-    card = json.loads((Path(plan_fleet.__file__).parents[1] / "models/cards/qwen3-0.6b.json").read_text())["card"]
+    card = json.loads((model_catalog.FOLDER / "qwen3-0.6b.json").read_text())["card"]
     (tmp_path / "config.json").write_text(json.dumps(card))
     assert accord("plan", intent, "--set", "model=config.json")[0] == 0
     assert asked[0][1]["architecture"].parameters == 596_049_920
