@@ -189,13 +189,17 @@ def _in_one_format(roles: tuple[Offers, ...], architecture: Architecture) -> Ite
     weights = sorted({item.weights for found in all_formats for item in found}, key=lambda item: item or "")
     caches: list[Dtype | None] = [*sorted({item.cache for found in all_formats for item in found if item.cache})]
     caches = caches or [None]
+    found_all = False
     for one, dtype in itertools.product(weights, caches):
         kept = tuple(
             only(role, [item.weights == one and item.cache in (None, dtype) for item in found])
             for role, found in zip(roles, all_formats, strict=True)
         )
-        if all(role.items for role in kept) or (one is None and dtype == caches[0]):
+        if all(role.items for role in kept):
+            found_all = True
             yield kept
+    if not found_all:
+        yield roles if not all(role.items for role in roles) else tuple(only(role, []) for role in roles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +213,8 @@ class _Formats:
 def _shape_name(roles: tuple[Offers, ...]) -> str:
     apart = any(role.role.role is Role.DECODE for role in roles)
     formats = dict.fromkeys(f"{item.replica.build.stored.quantization}" for role in roles for item in role.items)
-    return f"{'prefill and decode apart' if apart else 'whole stages'}, weights {' and '.join(formats)}"
+    words = "prefill and decode apart" if apart else "whole stages"
+    return f"{words}, weights {' and '.join(formats)}" if formats else words
 
 
 def _hits_of(architecture: Architecture, quirks: tuple[Quirk, ...]) -> Callable[[ReplicaType, Demand], tuple[Hit, ...]]:

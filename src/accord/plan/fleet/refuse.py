@@ -137,7 +137,12 @@ def _objective(question: Question, rate: float, met: tuple[Objective, ...], obje
 
 
 def _budget(question: Question, rate: float) -> Refusal:
-    budget, limit = question.intent.budget, cost_max(question, rate)
+    budget = question.intent.budget
+    if question.intent.workload.rate_rps is None and budget.cost_usd_per_hour_max is None:
+        # A request is cheapest where devices are full.
+        most = fastest(lambda _: replace(problem_of(question, None), cost_max=np.inf))
+        rate = rate if most is None else most.rate_rps
+    limit = cost_max(question, rate)
     found = cheapest(replace(problem_of(question, rate), cost_max=np.inf), rate).choices[0]
     by_hour = budget.cost_usd_per_hour_max is not None and budget.cost_usd_per_hour_max <= limit * (1 + 1e-9)
     per = 1.0 if by_hour else SECONDS_AN_HOUR * rate

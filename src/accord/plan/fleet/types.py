@@ -114,7 +114,7 @@ def offers(ground: Ground, role: RoleOf) -> Offers:
 
 def only(offers: Offers, kept: list[bool]) -> Offers:
     """These offers alone."""
-    rows = np.flatnonzero(np.array(kept, dtype=bool))
+    rows = np.flatnonzero(np.array(kept, dtype=bool)).astype(np.int64)
     menu = offers.menu
     return replace(
         offers,
