@@ -235,6 +235,13 @@ def test_every_way_out_leads_out():
     assert followed == 1
 
 
+def test_prompts_beyond_the_context_are_refused():
+    """Llama 3.1 reads 131,072 tokens."""
+    refusal = compiled(intent(rate=0.001, ttft=3000.0, prompt=40_000))
+    assert refusal.field == "workload.input_tokens"
+    assert "131,072" in refusal.limit
+
+
 def test_an_objective_that_cannot_be_met_is_named_with_what_can():
     refusal = compiled(intent(rate=1.0, tpot=0.001))
     assert refusal.field == "objectives.tpot_p99"

@@ -7,7 +7,7 @@ then the cheapest plan for it.
 from dataclasses import dataclass
 
 from accord.plan.fleet.choose import Choice, Progress, Watch, cheapest, quiet
-from accord.plan.fleet.question import Question, problem_of
+from accord.plan.fleet.question import Question, over_context, problem_of
 from accord.plan.fleet.rate import fastest
 
 
@@ -26,6 +26,8 @@ _STOPPED = Candidates(rate_rps=0.0, choices=(), whole=False, stopped=True)
 
 def candidates(question: Question, *, watch: Watch = quiet) -> Candidates | None:
     """None: nothing meets everything. No choices: the search was stopped before there was one."""
+    if over_context(question):
+        return None
     heard = _Heard(watch)
     rate = question.intent.workload.rate_rps
     if rate is None:

@@ -96,6 +96,12 @@ def asked_anew(question: Question, *, intent: Intent | None = None, fleet: Fleet
     return question_of(intent or question.intent, question.architecture, fleet or question.fleet, given=question.given)
 
 
+def over_context(question: Question) -> bool:
+    """Whether prompts of the intent are longer than the model can read."""
+    spread, most = question.intent.workload.input_tokens, question.architecture.context_max
+    return spread is not None and most is not None and spread.p99 >= most
+
+
 def problem_of(
     question: Question, rate_rps: float | None, *, objectives: tuple[Objective, ...] | None = None
 ) -> Problem:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from accord.plan.fleet.choose import Choice, any_plan, cheapest
-from accord.plan.fleet.question import SECONDS_AN_HOUR, Question, cost_max, problem_of
+from accord.plan.fleet.question import SECONDS_AN_HOUR, Question, cost_max, over_context, problem_of
 from accord.plan.fleet.rate import fastest
 from accord.plan.fleet.ways import (
     LOWEST_RPS,
@@ -42,6 +42,8 @@ def refuse(question: Question) -> Refusal:
     """The first of these that stands in the way: memory, the rate, an objective, the budget."""
     # Whatever can't be met at any rate can't be met at the lowest.
     rate = question.intent.workload.rate_rps or LOWEST_RPS
+    if over_context(question):
+        return _too_long(question)
     for role in question.shapes[0]:
         if not role.items:
             return _nothing_fits(question, rate, role.role.stage, role.refused)
@@ -97,6 +99,18 @@ def _nothing_fits(question: Question, rate: float, stage: str, refused: tuple[Re
     )
 
 
+def _too_long(question: Question) -> Refusal:
+    spread, most = question.intent.workload.input_tokens, question.architecture.context_max or 0
+    p99 = 0.0 if spread is None else spread.p99
+    return Refusal(
+        field="workload.input_tokens",
+        value=f"p99 of {p99:g}",
+        limit=f"{question.architecture.name} reads {most:,} tokens at most",
+        causes=("prompts and answers share the model's context",),
+        fix=(f"workload.input_tokens.p99 < {most:g}", "use a model with a longer context"),
+    )
+
+
 def _lacks(refusal: Refusal) -> float:
     """How much larger the limit is than the value, where both begin with a figure."""
     try:
@@ -106,12 +120,13 @@ def _lacks(refusal: Refusal) -> float:
 
 
 def _rate(question: Question, rate: float) -> Refusal:
-    most = fastest(lambda _: replace(problem_of(question, None), cost_max=np.inf), most=rate)
+    # Objectives aside: they are judged after the rate.
+    most = fastest(lambda _: replace(problem_of(question, None, objectives=()), cost_max=np.inf), most=rate)
     ways = [*fewer_requests(question, rate), *more_cards(question, rate), *smaller_numbers(question, rate)]
     return Refusal(
         field="workload.rate_rps",
         value=f"{rate:g}",
-        limit="nothing at all is carried" if most is None else f"the fleet carries {down(most.rate_rps):g} requests/s",
+        limit="nothing at all is carried" if most is None else f"all devices carry {down(most.rate_rps):g} requests/s",
         causes=tuple(f"{supply.kind.name}: {supply.cards} free" for supply in question.supplies),
         fix=words_of(ways),
     )
