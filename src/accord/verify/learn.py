@@ -19,12 +19,12 @@ from accord.verify.space import Space
 _ROUNDS_MAX = 20
 _CONTENT = 2  # rounds without a surprise before the region is tested
 _SEEDS = 3
-_SCATTERED = 120
-_FRESH = 80
+_SCATTERED_MAX = 120
+_FRESH_MIN, _FRESH_MAX = 12, 80
+_MANY = 600  # questions with which lines may be dense
 _OVER_COVER_MAX = 0.05
 _TESTS_MAX = 4
 _STABLE = 4  # rounds in which the region stays, though some points inside are right
-_RESERVED = 3 * _FRESH  # questions kept for the test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +56,12 @@ class _Test:
 def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random.Random) -> Learned:
     """Learns from at least one failing point."""
     smallest = shrink(oracle, min(failing, key=lambda point: volume(point, space)), space)
+    fresh = min(_FRESH_MAX, max(_FRESH_MIN, oracle.left // 10))
     _explore(oracle, smallest, failing, space, rng=rng)
     region, test, complete = _fitted(oracle, space), _Test(inside=0, false=0, outside=0, missed=0), False
     for _ in range(_TESTS_MAX):
-        before, region = region, _refined(oracle, space, rng=rng)
-        test = _tested(oracle, region, space, rng=rng)
+        before, region = region, _refined(oracle, space, reserved=3 * fresh, rng=rng)
+        test = _tested(oracle, region, space, count=fresh, rng=rng)
         if oracle.spent:
             break
         # What can't be told apart by the facts at hand stays inside, and is reported as over-cover.
@@ -85,12 +86,16 @@ def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random
 
 
 def _explore(oracle: Oracle, smallest: Point, failing: Sequence[Point], space: Space, *, rng: random.Random) -> None:
+    """Lines and scattered points, as many as the questions that are left allow."""
+    left = oracle.left
+    many = left >= _MANY
     ordered = sorted(failing, key=lambda point: volume(point, space))
-    seeds = dict.fromkeys(ordered[len(ordered) * part // _SEEDS] for part in range(_SEEDS))
-    _ask(oracle, lines(smallest, space, dense=True))
-    for seed in (*seeds, ordered[-1]):
-        _ask(oracle, lines(seed, space, dense=False))
-    _ask(oracle, scattered(space, tuple(failing), rng, count=_SCATTERED))
+    _ask(oracle, lines(smallest, space, dense=many), at_most=left // 2)
+    if many:
+        seeds = dict.fromkeys(ordered[len(ordered) * part // _SEEDS] for part in range(_SEEDS))
+        for seed in (*seeds, ordered[-1]):
+            _ask(oracle, lines(seed, space, dense=False), at_most=left // 8)
+    _ask(oracle, scattered(space, tuple(failing), rng, count=min(_SCATTERED_MAX, left // 6)), at_most=left // 6)
 
 
 def _fitted(oracle: Oracle, space: Space) -> Region:
@@ -98,11 +103,11 @@ def _fitted(oracle: Oracle, space: Space) -> Region:
     return fit([point for point, _ in known], [answer for _, answer in known], space)
 
 
-def _refined(oracle: Oracle, space: Space, *, rng: random.Random) -> Region:
+def _refined(oracle: Oracle, space: Space, *, reserved: int, rng: random.Random) -> Region:
     """Fits, asks where the fit could be wrong, and fits again, until nothing surprises or nothing changes."""
     region, content, stable = _fitted(oracle, space), 0, 0
     for _ in range(_ROUNDS_MAX):
-        if oracle.left < _RESERVED or content >= _CONTENT or stable >= _STABLE:
+        if oracle.left < reserved or content >= _CONTENT or stable >= _STABLE:
             break
         asked = oracle.asked
         close_gaps(oracle, region, space, rng)
@@ -121,10 +126,10 @@ def _surprises(oracle: Oracle, region: Region, points: Iterable[Point]) -> tuple
     return missed, missed or false > _OVER_COVER_MAX * sum(1 for _, inside in answers if inside)
 
 
-def _tested(oracle: Oracle, region: Region, space: Space, *, rng: random.Random) -> _Test:
+def _tested(oracle: Oracle, region: Region, space: Space, *, count: int, rng: random.Random) -> _Test:
     """Asks points that nobody asked before, and counts where the region and the answer differ."""
     inside = false = outside = missed = 0
-    for point in held_out(oracle, region, space, rng, count=_FRESH):
+    for point in held_out(oracle, region, space, rng, count=count):
         answer = oracle.ask(point)
         if answer is None:
             continue
@@ -135,6 +140,9 @@ def _tested(oracle: Oracle, region: Region, space: Space, *, rng: random.Random)
     return _Test(inside=inside, false=false, outside=outside, missed=missed)
 
 
-def _ask(oracle: Oracle, points: Iterable[Point]) -> None:
-    for point in points:
+def _ask(oracle: Oracle, points: Iterable[Point], *, at_most: int) -> None:
+    """Asks the points, in their order if they are few enough, else every second or third."""
+    asked = list(points)
+    step = max(1, -(-len(asked) // max(1, at_most)))
+    for point in asked[::step]:
         oracle.ask(point)

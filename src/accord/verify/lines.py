@@ -4,6 +4,7 @@ In: a failing point, its space. Out: points. Invariant: every word is tried, and
 of numbers that shows remainders, and round numbers with both of their neighbours.
 """
 
+import math
 import random
 from collections.abc import Iterator
 
@@ -29,11 +30,17 @@ def scattered(space: Space, failing: tuple[Point, ...], rng: random.Random, *, c
     """Points all over, every third of them a failing one with two sides or words drawn anew."""
     found: list[Point | None] = []
     for number in range(count):
-        fresh = space.random_point(rng)
+        fresh = _cheap(space, rng) if number % 3 == 1 else space.random_point(rng)
         if fresh is not None and failing and number % 3 == 0:
             fresh = _mixed(rng.choice(failing), fresh, space, rng)
         found.append(fresh)
     return existing(found)
+
+
+def _cheap(space: Space, rng: random.Random) -> Point | None:
+    """The smallest of three random points: small ones cost a device less."""
+    drawn = [point for _ in range(3) if (point := space.random_point(rng)) is not None]
+    return min(drawn, key=lambda point: math.prod(1 + side for side in sides_of(point, space).values()), default=None)
 
 
 def _mixed(point: Point, other: Point, space: Space, rng: random.Random) -> Point | None:

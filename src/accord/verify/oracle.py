@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 
 from accord.terms.quirk import Point
 
+_PACE_MIN = 8  # questions after which the pace is known
+
 Fails = Callable[[Point], bool | None]
 
 
@@ -29,6 +31,7 @@ class Oracle:
         self._left = budget
         self._deadline_s = deadline_s
         self._now_s = now_s
+        self._started_s = now_s()
         self._answers: dict[Point, bool | None] = dict(known or {})
         self.asked = 0
 
@@ -39,8 +42,14 @@ class Oracle:
 
     @property
     def left(self) -> int:
-        """How many more new points will be answered, as far as the budget goes."""
-        return 0 if self.spent else self._left
+        """How many more new points will be answered, by the budget, and by the deadline at the pace so far."""
+        if self.spent:
+            return 0
+        if self._deadline_s is None or self.asked < _PACE_MIN:
+            return self._left
+        now_s = self._now_s()
+        pace_s = (now_s - self._started_s) / self.asked
+        return min(self._left, int((self._deadline_s - now_s) / pace_s)) if pace_s > 0 else self._left
 
     def ask(self, point: Point) -> bool | None:
         """Whether the point fails; None where nobody knows."""

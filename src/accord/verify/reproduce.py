@@ -118,7 +118,7 @@ def script(shown: Shown, case: Case | None) -> str:
     library, _, device = shown.port.partition(":")
     if library == "torch" and case is not None and shown.allowed is not None:
         call = _torch_call(case.call)
-        text = None if call is None else _torch_script(shown, case, device or "cpu", call, shown.allowed)
+        text = None if call is None else _torch_script(shown, case, device or "cpu", call=call, allowed=shown.allowed)
         if text is not None:
             return text
     return _AGAIN.format(
@@ -146,7 +146,7 @@ def _torch_call(call: Call) -> str | None:
     return form.format(*names, all=", ".join(names))
 
 
-def _torch_script(shown: Shown, case: Case, device: str, call: str, allowed: Floats) -> str | None:
+def _torch_script(shown: Shown, case: Case, device: str, *, call: str, allowed: Floats) -> str | None:
     operands = "\n".join(_operand(number, tensor) for number, tensor in enumerate(case.call.operands))
     wanted, slack = _packed(case.wanted[0]), _packed(np.broadcast_to(allowed, case.wanted[0].shape))
     if len(operands) + len(wanted) + len(slack) > _PACKED_MAX:
