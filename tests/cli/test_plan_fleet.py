@@ -1,5 +1,6 @@
 """`accord plan` for fleets: words, files, JSON, pictures and exit statuses. The plans themselves: tests/plan."""
 
+import importlib
 import json
 
 import pytest
@@ -42,6 +43,11 @@ def intent(tmp_path):
     return str(path)
 
 
+def verb():
+    """The module that the command will use: another test imports the verbs anew."""
+    return importlib.import_module("accord.cli.plan_fleet")
+
+
 @pytest.fixture
 def answers(monkeypatch):
     """Says what the planner answers, and what it was asked."""
@@ -53,7 +59,7 @@ def answers(monkeypatch):
             given["watch"].stopped = isinstance(answer, tuple)
             return answer[0] if isinstance(answer, tuple) else answer
 
-        monkeypatch.setattr("accord.cli.plan_fleet.compile_fleet", compile_fleet)
+        monkeypatch.setattr(verb(), "compile_fleet", compile_fleet)
         return asked
 
     return say
@@ -107,7 +113,7 @@ def test_what_was_stopped_says_so(accord, intent, answers):
 def test_the_front_is_drawn(accord, intent, answers, monkeypatch, tmp_path):
     answers(PLAN)
     point = FrontPoint(field="workload.rate_rps", value=12, cost_usd_per_hour=18.2, devices=13, words="all of it")
-    monkeypatch.setattr("accord.cli.plan_fleet.fleet_front", lambda *_, **__: (point,))
+    monkeypatch.setattr(verb(), "fleet_front", lambda *_, **__: (point,))
     status, out, _ = accord("plan", intent, "--pareto", str(tmp_path / "front.svg"))
     assert status == 0
     assert f"wrote {tmp_path / 'front.svg'}" in out
