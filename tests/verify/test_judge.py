@@ -14,6 +14,7 @@ def _case(fill: Fill, dtype: Dtype = Dtype.F32, **sides: int) -> Case:
     row = operators()["mm"]
     words = {choice.name: choice.words[0] for choice in row.space.choices} | {"dtype": dtype.value}
     point = row.space.point({"M": 8, "K": 64, "N": 8} | sides, words)
+    assert point is not None
     made = row.build(point, numbers_of(point, fill), fill)
     assert made is not None
     return made

@@ -7,11 +7,11 @@ calls comes first, then every word of the operator, then boundaries, then random
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from accord.terms.quirk import Point
 from accord.verify.operators.row import OperatorRow
-from accord.verify.space import Axis, Space
+from accord.verify.space import Axis, Space, existing
 
 # Tiles, vectors and cache lines of kernels, in elements.
 _TILES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -34,7 +34,10 @@ def series(row: OperatorRow, model: Sequence[Point], rng: random.Random) -> Iter
 
 
 def fit(point: Point, space: Space) -> Point | None:
-    """A point that knows the sides of a call, and perhaps its dtype, as one of the space; None if there is none."""
+    """A point that knows the sides of a call, and perhaps its dtype, as one of the space; None if there is none.
+
+    Of a call that is too large the second largest side is halved until it fits: the largest shows most.
+    """
     if point.operator != space.operator:
         return None
     sides = {axis.name: point.fact(axis.name) for axis in space.axes}
@@ -43,7 +46,10 @@ def fit(point: Point, space: Space) -> Point | None:
     if any(words[choice.name] not in choice.words for choice in space.choices):
         return None
     filled = {axis.name: known.get(axis.name, _least(axis)) for axis in space.axes}
-    return space.point(filled, words)
+    while (found := space.call(filled, words)) is None and max(filled.values()) > 1:
+        second = sorted(filled, key=lambda name: -filled[name])[min(1, len(filled) - 1)]
+        filled[second] = max(1, filled[second] // 2)
+    return found
 
 
 def usual(row: OperatorRow) -> Iterator[Point]:
@@ -66,20 +72,32 @@ def usual(row: OperatorRow) -> Iterator[Point]:
 
 
 def boundaries(row: OperatorRow, rng: random.Random) -> list[Point]:
-    """One side, or two alike, at a boundary; the others usual; words at random. Shuffled, so that any part is fair."""
-    space, found = row.space, []
-    for sides in row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),):
-        for axis in space.axes:
-            for value in edges(axis):
+    """One side at a boundary, then two alike; the others usual, words at random.
+
+    Each boundary of each side comes once before any comes again, and both parts are shuffled, so a short sweep is fair.
+    """
+    space = row.space
+    everywhere = row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),)
+    ones, twos = [], []
+    for axis in space.axes:
+        for value in edges(axis):
+            sides = {**dict(rng.choice(everywhere)), axis.name: value}
+            ones.append(_worded(space, sides, rng))
+            for usual_sides in everywhere:
                 other = rng.choice(space.axes)
-                changed = {**dict(sides), axis.name: value}
-                both = {**changed, other.name: other.nearest(value + rng.choice((-1, 0, 1)))}
-                for tried in (changed, both):
-                    words = {choice.name: rng.choice(choice.words) for choice in space.choices}
-                    if (point := space.point(tried, words)) is not None:
-                        found.append(point)
-    rng.shuffle(found)
-    return found
+                both = {
+                    **dict(usual_sides),
+                    axis.name: value,
+                    other.name: other.nearest(value + rng.choice((-1, 0, 1))),
+                }
+                twos.append(_worded(space, both, rng))
+    rng.shuffle(ones)
+    rng.shuffle(twos)
+    return existing([*ones, *twos])
+
+
+def _worded(space: Space, sides: Mapping[str, int], rng: random.Random) -> Point | None:
+    return space.point(sides, {choice.name: rng.choice(choice.words) for choice in space.choices})
 
 
 def edges(axis: Axis) -> list[int]:

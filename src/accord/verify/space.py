@@ -7,7 +7,7 @@ here is complete, so a region may speak of derived facts (strides, bytes) as of 
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accord.terms.quirk import Fact, Point, Trait
 
@@ -40,12 +40,16 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """`complete` adds derived facts to a point of axes and choices; None where no such call exists or it is too big."""
+    """`complete` adds derived facts to a point of axes and choices; None where no such call exists or it is too big.
+
+    `whole` does so for calls that a model makes, which may be larger than what is worth trying by chance.
+    """
 
     operator: str
     axes: tuple[Axis, ...]
     choices: tuple[Choice, ...] = ()
     complete: Complete | None = None
+    whole: Complete | None = None
 
     def point(self, sides: Mapping[str, int], words: Mapping[str, str]) -> Point | None:
         """The complete point with these sides and words; None where no such call exists."""
@@ -53,6 +57,11 @@ class Space:
         traits = tuple(Trait(name=choice.name, word=words[choice.name]) for choice in self.choices)
         bare = Point(operator=self.operator, facts=facts, traits=traits)
         return bare if self.complete is None else self.complete(bare)
+
+    def call(self, sides: Mapping[str, int], words: Mapping[str, str]) -> Point | None:
+        """The complete point of a model's call; None where it is too big even so."""
+        bare = replace(self, complete=None).point(sides, words)
+        return bare if self.whole is None or bare is None else self.whole(bare)
 
     def changed(self, point: Point, sides: Mapping[str, int], words: Mapping[str, str] | None = None) -> Point | None:
         """The point with some sides and words changed."""

@@ -46,13 +46,17 @@ def _products(xp: Any) -> Mapping[str, Made]:
 
 
 def _rowwise(xp: Any) -> Mapping[str, Made]:
+    def total(x: Any) -> Any:
+        # A sum of one array's own half precision would stop growing where its steps end.
+        return x.sum(-1, keepdims=True, dtype=xp.promote_types(x.dtype, xp.float32))
+
     def softmax(_: Call, x: Sequence[Any]) -> Any:
         raised = xp.exp(x[0] - x[0].max(-1, keepdims=True))
-        return raised / raised.sum(-1, keepdims=True)
+        return (raised / total(raised)).astype(x[0].dtype)
 
     def log_softmax(_: Call, x: Sequence[Any]) -> Any:
         shifted = x[0] - x[0].max(-1, keepdims=True)
-        return shifted - xp.log(xp.exp(shifted).sum(-1, keepdims=True))
+        return (shifted - xp.log(total(xp.exp(shifted)))).astype(x[0].dtype)
 
     def affine(normed: Any, x: Sequence[Any]) -> Any:
         scaled = normed * x[1] if len(x) > 1 else normed

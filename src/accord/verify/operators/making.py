@@ -22,6 +22,7 @@ LAYOUTS = (PLAIN, TRANSPOSED, OFFSET, STRIDED)
 DTYPE, LAYOUT, OVERLOAD = "dtype", "layout", "overload"
 VALUES_MAX = 1 << 22  # in all operands and outputs together: 32 MiB in float64
 PRODUCTS_MAX = 1 << 29
+MODEL_TIMES = 16  # the calls of models may be so many times larger
 # So many products of a sum aren't zero: twice as much is below 256 in bf16 and 2,048 in f16, up to where all integers
 # are exact; wider formats hold every sum there is.
 _TERMS_MAX = {Dtype.BF16: 60, Dtype.F16: 480}
@@ -46,14 +47,23 @@ def space(
     if len(overloads) > 1:
         choices.append(Choice(name=OVERLOAD, words=tuple(overloads)))
 
-    def complete(point: Point) -> Point | None:
-        sides = {fact.name: fact.value for fact in point.facts}
-        if values(sides) > VALUES_MAX or work(sides) > PRODUCTS_MAX or values(sides) <= 0:
-            return None
-        size = Fact(name="itemsize", value=itemsize(dtype_of(point)))
-        return replace(point, facts=(*point.facts, size))
+    def within(times: int) -> Callable[[Point], Point | None]:
+        def complete(point: Point) -> Point | None:
+            sides = {fact.name: fact.value for fact in point.facts}
+            if not 0 < values(sides) <= times * VALUES_MAX or work(sides) > times * PRODUCTS_MAX:
+                return None
+            size = Fact(name="itemsize", value=itemsize(dtype_of(point)))
+            return replace(point, facts=(*point.facts, size))
 
-    return Space(operator=operator, axes=tuple(axes), choices=(*choices, *other), complete=complete)
+        return complete
+
+    return Space(
+        operator=operator,
+        axes=tuple(axes),
+        choices=(*choices, *other),
+        complete=within(1),
+        whole=within(MODEL_TIMES),
+    )
 
 
 def dtype_of(point: Point) -> Dtype:

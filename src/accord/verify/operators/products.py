@@ -26,7 +26,7 @@ from accord.verify.operators.row import Case, Fill, OperatorRow
 from accord.verify.space import Axis, Choice
 from accord.verify.tensor import Dtype, Floats, Tensor, of_bits, plain
 
-_MKN = (Axis(name="M", high=4096), Axis(name="K", high=16384), Axis(name="N", high=8192))
+_MKN = (Axis(name="M", high=1 << 16), Axis(name="K", high=1 << 17), Axis(name="N", high=1 << 18))
 # Kernels for groups want rows of whole 16 bytes.
 _GROUPED = ((("E", 4), ("M", 64), ("K", 64), ("N", 128)), (("E", 16), ("M", 100), ("K", 128), ("N", 64)))
 _USUAL = ((("M", 17), ("K", 33), ("N", 64)), (("M", 1), ("K", 4096), ("N", 512)), (("M", 128), ("K", 128), ("N", 128)))
