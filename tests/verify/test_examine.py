@@ -102,6 +102,13 @@ def test_low_precision_is_named_precision() -> None:
     assert _examined(_bent(rounded)).verdict is Verdict.PRECISION
 
 
+def test_low_precision_at_some_shapes_alone_is_a_fault() -> None:
+    def rounded(_: int, values: Floats) -> Floats:
+        return decode(encode(values, Dtype.BF16), Dtype.BF16) if values.shape[0] == 8 else values
+
+    assert _examined(_bent(rounded)).fault(FaultKind.WRONG) is not None
+
+
 def test_witnesses_that_disagree_leave_it_undecided() -> None:
     liar = FakeDevice(lambda call: Answer(runs=((of_bits(np.zeros((8, 8), "<f4"), call.operands[0].dtype),),)))
     found = Examiner(_bent(_wrong), [open_here("torch:cpu"), liar], ROWS).examine(_point())

@@ -15,7 +15,8 @@ from accord.verify.findings import Verdict
 from accord.verify.judge import Grade, Judgement, judge
 from accord.verify.operators.row import Case, Fill, OperatorRow
 from accord.verify.ports import Answer, Death, Device, Died, State, Unsupported
-from accord.verify.tensor import Tensor
+from accord.verify.space import existing
+from accord.verify.tensor import ROUNDOFF, Dtype, Tensor
 from accord.verify.witness import agrees
 
 REFERENCE = "numpy"  # the family of the reference in float64
@@ -73,6 +74,7 @@ class Examiner:
         self._witnesses = tuple(witnesses)
         self._rows = rows
         self._runs = runs
+        self._habits: dict[str, bool] = {}
 
     def examine(self, point: Point, *, state: State = State.WARM) -> Examined:
         """All probes that suit the point. KeyError for an operator without a row."""
@@ -115,6 +117,9 @@ class Examiner:
         judged = [judge(case, run, sums_wide=row.sums_wide) for run in runs]
         worst = max(judged, key=lambda found: found.grade)
         alike = [_same_bits(run, runs[-1]) for run in runs]
+        if worst.grade is Grade.DRIFT and _in_full(case) and not self._drifts_by_habit(row):
+            worst = replace(worst, grade=Grade.WRONG)  # this device can do better: here it is wrong
+            judged = [replace(found, grade=Grade.WRONG) if found.grade is Grade.DRIFT else found for found in judged]
         if worst.grade <= Grade.DRIFT and all(alike):
             verdict = Verdict.RIGHT if worst.grade is Grade.RIGHT else Verdict.PRECISION
             return _Probed(verdict=verdict, words=worst.words)
@@ -123,6 +128,20 @@ class Examiner:
         if worst.grade <= Grade.DRIFT:
             return _Probed(verdict=Verdict.FAULT, seen=seen)  # the device contradicts itself: no witness is needed
         return self._blamed(case, seen)
+
+    def _drifts_by_habit(self, row: OperatorRow) -> bool:
+        """Whether the device computes this operator in low precision everywhere, as it does under a hint."""
+        if row.name not in self._habits:
+            self._habits[row.name] = all(self._drifts(row, point) for point in _plainest(row))
+        return self._habits[row.name]
+
+    def _drifts(self, row: OperatorRow, point: Point) -> bool:
+        for fill in (Fill.NORMAL, Fill.INTEGERS):
+            case = row.build(point, numbers_of(point, fill), fill)
+            outcome = None if case is None else self._device.run(case.call)
+            if case is not None and isinstance(outcome, Answer):
+                return judge(case, outcome.runs[0], sums_wide=row.sums_wide).grade is Grade.DRIFT
+        return False
 
     def _blamed(self, case: Case, seen: Seen) -> _Probed:
         """A fault if the witnesses agree on what was wanted, else undecided."""
@@ -148,6 +167,18 @@ def _kind(judged: Sequence[Judgement], alike: Sequence[bool], fill: Fill) -> Fau
         return FaultKind.STATE if steady else FaultKind.UNSTABLE
     lost = any(found.grade is Grade.LEAK for found in judged)
     return FaultKind.LEAK if lost and fill is Fill.POISON else FaultKind.WRONG
+
+
+def _in_full(case: Case) -> bool:
+    """Whether the call is in f32 or more."""
+    floats = [ROUNDOFF[tensor.dtype] for tensor in case.call.operands if tensor.dtype in ROUNDOFF]
+    return bool(floats) and max(floats) <= ROUNDOFF[Dtype.F32]
+
+
+def _plainest(row: OperatorRow) -> list[Point]:
+    """The usual sides with the plainest words: in f32, in order, from the start of memory."""
+    words = {choice.name: choice.words[0] for choice in row.space.choices}
+    return existing(row.space.point(dict(sides), words) for sides in row.usual)
 
 
 def _same_bits(run: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> bool:

@@ -17,7 +17,7 @@ from accord.verify.operators.row import OperatorRow
 from accord.verify.points import series
 
 _LACKING_MAX = 4  # so many answers that it lacks a word (a dtype), and no other, and the sweep believes it
-_SKIPPED_MAX = 10_000  # points in a row that needn't be asked: then the device has no other words
+_SKIPPED_MAX = 2_000  # points in a row that needn't be asked: then the device has no other words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

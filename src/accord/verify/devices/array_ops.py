@@ -46,9 +46,9 @@ def _products(xp: Any) -> Mapping[str, Made]:
 
 
 def _rowwise(xp: Any) -> Mapping[str, Made]:
-    def total(x: Any) -> Any:
-        # A sum of one array's own half precision would stop growing where its steps end.
-        return x.sum(-1, keepdims=True, dtype=xp.promote_types(x.dtype, xp.float32))
+    def total(x: Any, axis: int = -1, *, keepdims: bool = True) -> Any:
+        # A sum in half precision would stop growing where its steps end: both libraries say how to sum in more.
+        return x.sum(axis, keepdims=keepdims, dtype=xp.promote_types(x.dtype, xp.float32))
 
     def softmax(_: Call, x: Sequence[Any]) -> Any:
         raised = xp.exp(x[0] - x[0].max(-1, keepdims=True))
@@ -81,8 +81,8 @@ def _rowwise(xp: Any) -> Mapping[str, Made]:
         "layer_norm": layer_norm,
         "rms_norm": rms_norm,
         "rope": rope,
-        "sum": lambda _, x: x[0].sum(-1),
-        "sum_rows": lambda _, x: x[0].sum(0),
+        "sum": lambda _, x: total(x[0], keepdims=False).astype(x[0].dtype),
+        "sum_rows": lambda _, x: total(x[0], 0, keepdims=False).astype(x[0].dtype),
         "mean": lambda _, x: x[0].mean(-1),
         "amax": lambda _, x: x[0].max(-1),
         "amin": lambda _, x: x[0].min(-1),

@@ -90,6 +90,7 @@ _EXACT: Mapping[str, Formula] = {
     "amin": lambda x: (x.min(axis=-1), np.zeros(x.shape[:-1])),
     "relu": lambda x: (np.maximum(x, 0.0), np.zeros_like(x)),
 }
+_SUMS = ("sum", "sum_rows")
 _BY_ELEMENT = ("gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "relu")
 
 
@@ -99,6 +100,8 @@ def _one(point: Point, rng: np.random.Generator, fill: Fill, *, formula: Formula
         return None
     summed = {"sum_rows": rows}.get(point.operator, width)
     values = numbers((rows, width), rng, fill, terms=summed)
+    if fill is Fill.INTEGERS and point.operator in _SUMS:
+        return _whole_sum(point, rng, formula)
     given = _spoiled(point, values, rng, fill)
     with np.errstate(all="ignore"):
         wanted, scale = formula(given.floats())
@@ -111,6 +114,15 @@ def _one(point: Point, rng: np.random.Generator, fill: Fill, *, formula: Formula
         terms=terms,
         exact=exact and fill is Fill.INTEGERS,
     )
+
+
+def _whole_sum(point: Point, rng: np.random.Generator, formula: Formula) -> Case:
+    """Integers as large as the format has all of; their sum is exact in f32, so only the answer may be rounded."""
+    most = 15 if dtype_of(point) is Dtype.F16 else 127  # 65,504 is the end in f16
+    values = rng.integers(-most, most + 1, (side(point, "rows"), side(point, "N"))).astype(np.float64)
+    given = operand(values, dtype_of(point), point.trait(LAYOUT) or PLAIN)
+    wanted, _ = formula(given.floats())
+    return case(call_of(point, (given,)), wanted, scale=np.zeros_like(wanted))
 
 
 def _rounded(point: Point, wanted: Floats, scale: Floats) -> Floats:
@@ -217,5 +229,5 @@ def rows() -> tuple[OperatorRow, ...]:
 def _row(name: str, build: Build, *, other: tuple[Choice, ...] = ()) -> OperatorRow:
     made = space(name, _AXES, values=lambda at: 4 * at["rows"] * at["N"], layouts=LAYOUTS, other=other)
     return OperatorRow(
-        name=name, group="rowwise", space=made, build=build, sides=("rows", "N"), usual=_USUAL, sums_wide=False
+        name=name, group="rowwise", space=made, build=build, sides=("rows", "N"), usual=_USUAL, sums_wide=name in _SUMS
     )
