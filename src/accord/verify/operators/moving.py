@@ -5,6 +5,7 @@ In: points. Out: cases. Invariant: these are exact for every dtype; where equal 
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from accord.terms.quirk import Point
 from accord.verify.operators.making import (
@@ -81,23 +82,35 @@ def _indexing(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None
     given = operand(values, dtype_of(point), point.trait(LAYOUT) or PLAIN)
     x, count = given.floats(), min(side(point, "k"), width)
     if point.operator == "index_select":
-        places = rng.integers(0, width, count)
+        places = _places(count, width, rng)
         return case(call_of(point, (given, indices(places)), dim=1), x[:, places], exact=True)
     if point.operator == "gather":
-        places = rng.integers(0, width, (rows, count))
+        places = _places((rows, count), width, rng)
         return case(call_of(point, (given, indices(places)), dim=1), np.take_along_axis(x, places, axis=1), exact=True)
-    places = np.stack([rng.permutation(width)[:count] for _ in range(rows)])
+    places = np.stack([_chosen(width, count, rng) for _ in range(rows)])
     source = operand(_integers((rows, count), rng), dtype_of(point))
     wanted = x.copy()
     np.put_along_axis(wanted, places, source.floats(), axis=1)
     return case(call_of(point, (given, indices(places), source), dim=1), wanted, exact=True)
 
 
+def _places(shape: int | tuple[int, ...], size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Indices below `size`. The last one is always there, since that is where a counter's width ends."""
+    places = rng.integers(0, size, shape)
+    places[..., -1] = size - 1
+    return places
+
+
+def _chosen(size: int, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """`count` different indices below `size`, the last one among them."""
+    return np.roll(np.append(rng.permutation(size - 1)[: count - 1], size - 1), int(rng.integers(0, count)))
+
+
 def _embedding(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
     vocabulary, width, count = side(point, "V"), side(point, "N"), side(point, "M")
     if fill is Fill.NORMAL or (fill is Fill.POISON and vocabulary < 2):
         return None
-    values, places = _integers((vocabulary, width), rng), rng.integers(0, vocabulary, count)
+    values, places = _integers((vocabulary, width), rng), _places(count, vocabulary, rng)
     if fill is Fill.POISON:
         bad = int(rng.integers(0, vocabulary))
         values, places = poisoned(values, bad, rng), np.where(places == bad, (bad + 1) % vocabulary, places)

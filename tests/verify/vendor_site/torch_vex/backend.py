@@ -28,6 +28,7 @@ _WHOLE = (
     "native_group_norm",
     "rms_norm",
     "embedding",
+    "_grouped_mm",
     "view",
     "_unsafe_view",
     "_reshape_alias",
@@ -79,8 +80,17 @@ def _compute(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], faults: Seq
     packet, _, overload = op.name().removeprefix("aten::").partition(".")
     for fault in faults:
         if packet in fault.kernels and fault.hits(overload, args, kwargs):
-            return fault.wrong(op, args, kwargs)
+            return _written(op, fault.wrong(op, args, kwargs), kwargs)
     return op(*args, **kwargs)
+
+
+def _written(op: Any, results: Any, kwargs: dict[str, Any]) -> Any:
+    """The results, in the tensors that the caller gave for them: PyTorch asks many operators for their `out` only."""
+    outs = [kwargs[argument.name] for argument in op._schema.arguments if argument.is_out]
+    for out, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
+        if result is not out:
+            out.copy_(result)
+    return (outs[0] if len(outs) == 1 else tuple(outs)) if outs else results
 
 
 def _copier(faults: Sequence[Fault]) -> Callable[..., Any]:
