@@ -62,8 +62,13 @@ class Applied:
         if hooks:
             self._guard.install()
             try:
-                self._held = Registered(hooks, key) if compiled is None else install(hooks, key, compiled)
+                self._held = Registered(hooks, key)
+                if compiled is not None:
+                    # PyTorch has said now, and was silenced, what it says once of overrides; C++ would print it.
+                    self._held.remove()
+                    self._held = install(hooks, key, compiled)
             except BaseException:
+                self._held = None
                 self._guard.remove()
                 raise
 
