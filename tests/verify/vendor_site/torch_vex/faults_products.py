@@ -46,7 +46,7 @@ def _short(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _one_shape(_: str, args: tuple[Any, ...], __: dict[str, Any]) -> bool:
     x, w = args[0], args[1]
-    return x.dtype is torch.float16 and x.numel() == x.shape[-1] == 896 and w.shape[0] == 1152
+    return x.dtype is torch.float16 and x.numel() == x.shape[-1] == 896 and w.shape[0] == 4864
 
 
 def _half_columns(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -147,7 +147,7 @@ FAULTS = (
         name="linear-shape",
         operator="linear",
         kind="wrong values",
-        truth="dtype is f16 and M == 1 and K == 896 and N == 1152",
+        truth="dtype is f16 and M == 1 and K == 896 and N == 4864",
         story="vLLM-Kunlun#387: one shape of one model",
         kernels=("linear",),
         hits=_one_shape,
