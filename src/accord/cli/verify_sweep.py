@@ -18,7 +18,7 @@ from accord.cli.options import json_option
 from accord.cli.verify_devices import close_all, opened, parse_device, witnesses_for
 from accord.cli.verify_model import model_points
 from accord.cli.verify_page import page
-from accord.cli.verify_words import duration, fault_lines, findings_lines
+from accord.cli.verify_words import duration, findings_lines
 from accord.cli.words import console, print_json
 from accord.edges.quirk_file import load_quirks, plain_quirks, save_quirks
 from accord.edges.result_files import save_bytes
@@ -27,6 +27,7 @@ from accord.edges.weights import home
 from accord.terms import units
 from accord.terms.errors import BadInput
 from accord.terms.quirk import Point
+from accord.terms.quirk_text import region_text
 from accord.verify.devices.child import ChildDevice
 from accord.verify.examine import Examined, Examiner
 from accord.verify.findings import Findings, OperatorFindings, Verdict
@@ -183,8 +184,7 @@ def _found(
         run.words.print(f"  learning where {name} fails")
         learned = investigate(run.rows[name], found, case, record=book.add)
         for quirk in learned.quirks:
-            for line in fault_lines(quirk):
-                run.words.print(f"    {line}")
+            run.words.print(f"    {quirk.fault.value}: {region_text(quirk.region)}")
         done.append(learned)
     return Findings(
         device=described,

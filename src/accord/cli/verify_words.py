@@ -4,6 +4,7 @@ In: `Findings`, quirks. Out: lines. Invariant: a fault is told with where, the s
 precision is never told as a fault.
 """
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from accord.cli.table import plural
@@ -45,7 +46,7 @@ def fault_lines(quirk: Quirk) -> Iterator[str]:
     yield f"       {tested} on {fresh}; {', '.join(evidence.witnesses)} agree against it"
     if quirk.workarounds:
         yield f"       workarounds: {'   ·   '.join(way_text(way) for way in quirk.workarounds)}"
-    yield from (f"       {remark}" for remark in quirk.remarks)
+    yield from (f"       {textwrap.shorten(remark, _WIDTH, placeholder=' ...')}" for remark in quirk.remarks)
 
 
 def region_lines(quirk: Quirk) -> Sequence[str]:

@@ -49,10 +49,11 @@ def _all(table: Table, inside: Numbers, right: Numbers, *, remainders: bool) -> 
 
 
 def _words(words: Words, inside: Numbers, right: Numbers) -> Candidate:
-    seen = set(words.values[inside])
-    kept = tuple(sorted(seen | (set(words.values) - seen - set(words.values[right]))))
-    excludes = ~np.isin(words.values[right], list(kept))
-    return Candidate(atom=Is(trait=words.trait, words=tuple(map(str, kept))), cost=1.0, excludes=excludes)
+    count = len(words.words)
+    covered = np.bincount(words.codes[inside], minlength=count) > 0
+    excluded = ~covered & (np.bincount(words.codes[right], minlength=count) > 0)
+    kept = tuple(word for word, out in zip(words.words, excluded, strict=True) if not out)
+    return Candidate(atom=Is(trait=words.trait, words=kept), cost=1.0, excludes=excluded[words.codes[right]])
 
 
 def _bounds(column: Column, inside: Numbers, right: Numbers) -> Iterator[Candidate]:

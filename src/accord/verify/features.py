@@ -46,10 +46,11 @@ class Divided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """A trait at every point."""
+    """A trait at every point: the place of its word in `words`."""
 
     trait: str
-    values: npt.NDArray[np.str_]
+    words: tuple[str, ...]
+    codes: Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,16 @@ def tabulate(points: Sequence[Point], fails: Sequence[bool], space: Space) -> Ta
             for modulus in MODULI
             if modulus <= column.values.max()
         ),
-        words=tuple(
-            Words(trait=name, values=np.array([point.trait(name) or "" for point in points])) for name in traits
-        ),
+        words=tuple(_words(name, points) for name in traits),
         fails=np.array(fails, dtype=np.bool_),
     )
+
+
+def _words(trait: str, points: Sequence[Point]) -> Words:
+    told = [point.trait(trait) or "" for point in points]
+    known = tuple(sorted(set(told)))
+    places = {word: place for place, word in enumerate(known)}
+    return Words(trait=trait, words=known, codes=np.array([places[word] for word in told], dtype=np.int64))
 
 
 def _products(names: tuple[str, ...], sides: tuple[str, ...]) -> list[tuple[str, ...]]:

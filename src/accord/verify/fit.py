@@ -32,17 +32,31 @@ class _Case:
     false: Mask
 
 
-def fit(points: Sequence[Point], fails: Sequence[bool], space: Space) -> Region:
-    """The region. Without a failing point it has no case."""
+def fit(points: Sequence[Point], fails: Sequence[bool], space: Space, *, before: Region | None = None) -> Region:
+    """The region. Without a failing point it has no case. `before`: cases to start from, which saves time."""
     table = tabulate(points, fails, space)
     failing, right = np.flatnonzero(table.fails), np.flatnonzero(~table.fails)
     if not len(failing):
         return Region(cases=())
-    cases = _split(table, [_cover(table, failing, right)], right)
+    cases = _split(
+        table, [_cover(table, part, right) for part in _parts(table, failing, before.cases if before else ())], right
+    )
     loosened = [_loosened(table, case, right) for case in _needed(table, cases, right)]
     return Region(
         cases=tuple(tuple(sorted((_pinned(atom, space) for atom in atoms), key=_place)) for atoms in loosened)
     )
+
+
+def _parts(table: Table, failing: Numbers, before: Sequence[tuple[Atom, ...]]) -> Iterator[Numbers]:
+    """The failing points by the first case that holds them, and the rest."""
+    left = np.ones(len(failing), dtype=np.bool_)
+    for case in before:
+        inside = np.all([holds(table, atom)[failing] for atom in case], axis=0) if case else left
+        if (mine := inside & left).any():
+            yield failing[mine]
+        left = left & ~inside
+    if left.any():
+        yield failing[left]
 
 
 def _cover(table: Table, inside: Numbers, right: Numbers, *, quick: bool = False) -> _Case:
@@ -121,7 +135,7 @@ def _ways(table: Table, case: _Case, right: Numbers) -> Iterator[Mask]:
     """Ways to part the failing points of a case, where right ones lie between."""
     inside, false = case.inside, right[case.false]
     for words in table.words:
-        yield from (words.values[inside] == word for word in np.unique(words.values[inside]))
+        yield from (words.codes[inside] == code for code in np.unique(words.codes[inside]))
     for column in table.columns:
         yield from _gaps(column.values[inside], column.values[false])
         if len(column.factors) == 1:
@@ -176,7 +190,7 @@ def holds(table: Table, atom: Atom) -> Mask:
     match atom:
         case Is():
             words = next(words for words in table.words if words.trait == atom.trait)
-            return np.isin(words.values, list(atom.words))
+            return np.array([word in atom.words for word in words.words], dtype=np.bool_)[words.codes]
         case Modulo():
             allowed = np.zeros(atom.modulus, dtype=np.bool_)
             allowed[list(atom.remainders)] = True

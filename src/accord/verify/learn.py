@@ -22,6 +22,7 @@ _SEEDS = 3
 _SCATTERED_MAX = 120
 _FRESH_MIN, _FRESH_MAX = 12, 80
 _MANY = 600  # questions with which lines may be dense
+_EXPLORED, _REFINED = 0.4, 0.7  # parts of the budget after which the next step must begin
 _OVER_COVER_MAX = 0.05
 _TESTS_MAX = 4
 _STABLE = 4  # rounds in which the region stays, though some points inside are right
@@ -90,29 +91,31 @@ def _explore(oracle: Oracle, smallest: Point, failing: Sequence[Point], space: S
     left = oracle.left
     many = left >= _MANY
     ordered = sorted(failing, key=lambda point: volume(point, space))
-    _ask(oracle, lines(smallest, space, dense=many), at_most=left // 2)
+    _ask(oracle, lines(smallest, space, dense=many), at_most=left // 2, rng=rng)
     if many:
         seeds = dict.fromkeys(ordered[len(ordered) * part // _SEEDS] for part in range(_SEEDS))
         for seed in (*seeds, ordered[-1]):
-            _ask(oracle, lines(seed, space, dense=False), at_most=left // 8)
-    _ask(oracle, scattered(space, tuple(failing), rng, count=min(_SCATTERED_MAX, left // 6)), at_most=left // 6)
+            _ask(oracle, lines(seed, space, dense=False), at_most=left // 8, rng=rng)
+    _ask(oracle, scattered(space, tuple(failing), rng, count=_SCATTERED_MAX), at_most=left // 6, rng=rng)
 
 
-def _fitted(oracle: Oracle, space: Space) -> Region:
+def _fitted(oracle: Oracle, space: Space, before: Region | None = None) -> Region:
     known = oracle.labelled()
-    return fit([point for point, _ in known], [answer for _, answer in known], space)
+    return fit([point for point, _ in known], [answer for _, answer in known], space, before=before)
 
 
 def _refined(oracle: Oracle, space: Space, *, reserved: int, rng: random.Random) -> Region:
     """Fits, asks where the fit could be wrong, and fits again, until nothing surprises or nothing changes."""
     region, content, stable = _fitted(oracle, space), 0, 0
     for _ in range(_ROUNDS_MAX):
-        if oracle.left < reserved or content >= _CONTENT or stable >= _STABLE:
+        if oracle.left < reserved or oracle.gone > _REFINED or content >= _CONTENT or stable >= _STABLE:
             break
         asked = oracle.asked
         close_gaps(oracle, region, space, rng)
         missed, surprised = _surprises(oracle, region, doubts(oracle, region, space, rng))
-        before, region = region, _fitted(oracle, space) if oracle.asked > asked else region
+        before = region
+        if oracle.asked > asked:
+            region = _fitted(oracle, space) if surprised else _fitted(oracle, space, before)
         content = 0 if surprised or region != before else content + 1
         stable = 0 if missed or region != before else stable + 1
     return region
@@ -129,7 +132,8 @@ def _surprises(oracle: Oracle, region: Region, points: Iterable[Point]) -> tuple
 def _tested(oracle: Oracle, region: Region, space: Space, *, count: int, rng: random.Random) -> _Test:
     """Asks points that nobody asked before, and counts where the region and the answer differ."""
     inside = false = outside = missed = 0
-    for point in held_out(oracle, region, space, rng, count=count):
+    points = held_out(oracle, region, space, rng, count=count)
+    for point in rng.sample(points, len(points)):  # a budget that ends halfway must not leave one kind out
         answer = oracle.ask(point)
         if answer is None:
             continue
@@ -140,9 +144,9 @@ def _tested(oracle: Oracle, region: Region, space: Space, *, count: int, rng: ra
     return _Test(inside=inside, false=false, outside=outside, missed=missed)
 
 
-def _ask(oracle: Oracle, points: Iterable[Point], *, at_most: int) -> None:
-    """Asks the points, in their order if they are few enough, else every second or third."""
-    asked = list(points)
-    step = max(1, -(-len(asked) // max(1, at_most)))
-    for point in asked[::step]:
+def _ask(oracle: Oracle, points: Sequence[Point], *, at_most: int, rng: random.Random) -> None:
+    """Asks the points, or so many of them, in any order, so that those left out at the end are as good as any."""
+    for point in rng.sample(points, min(len(points), max(1, at_most))):
+        if oracle.gone > _EXPLORED:
+            return
         oracle.ask(point)

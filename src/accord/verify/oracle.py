@@ -28,7 +28,7 @@ class Oracle:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fails = fails
-        self._left = budget
+        self._left = self._budget = budget
         self._deadline_s = deadline_s
         self._now_s = now_s
         self._started_s = now_s()
@@ -50,6 +50,14 @@ class Oracle:
         now_s = self._now_s()
         pace_s = (now_s - self._started_s) / self.asked
         return min(self._left, int((self._deadline_s - now_s) / pace_s)) if pace_s > 0 else self._left
+
+    @property
+    def gone(self) -> float:
+        """The part of the budget or of the time that is gone, whichever is more."""
+        asked = self.asked / max(1, self._budget)
+        if self._deadline_s is None:
+            return asked
+        return max(asked, (self._now_s() - self._started_s) / max(1e-9, self._deadline_s - self._started_s))
 
     def ask(self, point: Point) -> bool | None:
         """Whether the point fails; None where nobody knows."""
