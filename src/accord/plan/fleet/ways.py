@@ -21,6 +21,7 @@ from accord.terms.tensors import FORMATS, Dtype, Quantization
 LOWEST_RPS = 1e-3  # what is asked for where the intent names no rate
 _MORE_CARDS = (1, 2, 4, 8, 16, 32, 64)
 _MORE_NODES = (1, 2, 4)
+_FEW = 64  # a part of the fleet so small that adding it is not worth a search
 _PARTS = (0.5, 0.25)  # of prompts
 _LAXER = (1.25, 1.5, 2.0, 3.0, 5.0)
 _SMALLER = (Quantization.FP8, Quantization.INT4_GROUP)
@@ -52,7 +53,12 @@ def fewer_requests(question: Question, rate: float) -> Iterator[Way]:
 def more_cards(question: Question, rate: float) -> Iterator[Way]:
     """More devices of the one kind of which the fewest help."""
     total = sum(supply.cards for supply in question.supplies)
-    for more in _MORE_CARDS:
+    most = problem_of(question, rate)
+    for number in range(len(question.supplies)):
+        most = with_cards(most, number, _MORE_CARDS[-1])
+    if not any_plan(most, rate).choices:
+        return  # not even with more of all kinds
+    for more in (more for more in _MORE_CARDS if more * _FEW >= total):
         for number, supply in enumerate(question.supplies):
             if any_plan(with_cards(problem_of(question, rate), number, more), rate).choices:
                 yield Way(asks=1.0 + more / total, words=f"add {more} x {supply.kind.name}")
