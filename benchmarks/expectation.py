@@ -48,7 +48,7 @@ def main() -> None:
     measured = measure_device(catalog_kind("cpu"), machine=machine, taken="2026-12-01", progress=lambda *_: None)
     figures.append(_held_out("cpu calls", measured.samples))
     figures.append(_held_out("h200 kernels", kernel_calibration("h200", "vllm", taken="2026-12-01").samples))
-    write("profile", figures)
+    write("expectation", figures)
 
 
 def _ratios() -> dict[str, list[float]]:
