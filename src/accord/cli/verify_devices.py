@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from accord.terms.errors import BadInput, BrokenEdge
+from accord.verify.devices import check_name
 from accord.verify.devices.child import ChildDevice
 from accord.verify.ports import Device
 
@@ -28,16 +29,22 @@ class Named:
 
 
 def parse_device(name: str) -> Named:
-    """The device that a person means. BadInput for a Python that isn't there."""
+    """The device that a person means. BadInput for a Python that isn't there, or an unknown library."""
     if not name.startswith(_PYTHON):
-        return Named(port=_SHORT.get(name, name))
+        return _checked(name, None)
     path, _, port = name.removeprefix(_PYTHON).partition(":")
     if not port:
         fix = "write python@PATH:DEVICE, such as python@/opt/venv/bin/python:jax"
         raise BadInput(field="DEVICE", value=name, problem="names no device after the Python", fix=fix)
     if not Path(path).is_file():
         raise BadInput(field="DEVICE", value=path, problem="no such Python", fix="check the path")
-    return Named(port=_SHORT.get(port, port), python=path)
+    return _checked(port, path)
+
+
+def _checked(port: str, python: str | None) -> Named:
+    whole = _SHORT.get(port, port)
+    check_name(whole)
+    return Named(port=whole, python=python)
 
 
 def opened(named: Named, *, call_s: float) -> ChildDevice:

@@ -14,14 +14,18 @@ def open_here(name: str) -> Device:
 
     BadInput for other names; BrokenEdge if the library isn't installed.
     """
+    check_name(name)
     library, _, rest = name.partition(":")
-    made = _MAKERS.get(library)
-    if made is None:
+    return _MAKERS[library](rest)
+
+
+def check_name(name: str) -> None:
+    """BadInput for a library that isn't known here; whether it is installed is found out when it is opened."""
+    if name.partition(":")[0] not in _MAKERS:
         known = ", ".join(_MAKERS)
         raise BadInput(
             field="DEVICE", value=name, problem="no such device", fix=f"name one of {known}, such as torch:cpu"
         )
-    return made(rest)
 
 
 def _numpy(_: str) -> Device:
