@@ -29,7 +29,9 @@ percent, as "mean / median" over rows.
 The prediction is `estimate/step.py` (the work of a step at the device's peak rates, divided by what engines reach)
 and `estimate/steady.py` (what a steady crowd sees). What is fitted are the figures of `estimate/tuning.yaml`: some 30
 physical ones (parts of the peak that are reached, seconds a kernel, a layer, a step, a sequence), and named effects of
-engines, formats, kinds of attention, versions and implementations of an architecture, each drawn to "none".
+engines, formats, kinds of attention, versions and implementations of an architecture, each drawn to "none". Which
+effects there are, and how far each may go, was decided while looking at these rows; the figures never saw the rows
+that they are judged by.
 
 ## What limits it
 
@@ -50,8 +52,8 @@ _UNTUNED = """
 What a plan would count with on these kinds, against published measurements (sources in
 `benchmarks/_accuracy_checks.py`); nothing is fitted to them. Prefill and FlagPerf's are rates (below 1: cautious),
 decode's are times a token (above 1: cautious). CloudMatrix's engine overlaps two batches, which the estimate doesn't
-count. MLPerf's is the sum of the parts, of which the
-measured fleet reached 94%; the parts themselves are estimated with the default efficiencies.
+count. MLPerf's is the sum of the parts, of which the measured fleet reached 94%; the parts themselves are estimated
+with the default efficiencies.
 """
 
 
