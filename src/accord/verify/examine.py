@@ -114,7 +114,7 @@ class Examiner:
                 return self._answered(case, fill, row, runs)
 
     def _answered(self, case: Case, fill: Fill, row: OperatorRow, runs: tuple[tuple[Tensor, ...], ...]) -> _Probed:
-        judged = [judge(case, run, sums_wide=row.sums_wide) for run in runs]
+        judged = [judge(case, run, sums_wide=row.sums_wide, low=row.low) for run in runs]
         worst = max(judged, key=lambda found: found.grade)
         alike = [_same_bits(run, runs[-1]) for run in runs]
         if worst.grade is Grade.DRIFT and _in_full(case) and not self._drifts_by_habit(row):
@@ -140,7 +140,7 @@ class Examiner:
             case = row.build(point, numbers_of(point, fill), fill)
             outcome = None if case is None else self._device.run(case.call)
             if case is not None and isinstance(outcome, Answer):
-                return judge(case, outcome.runs[0], sums_wide=row.sums_wide).grade is Grade.DRIFT
+                return judge(case, outcome.runs[0], sums_wide=row.sums_wide, low=row.low).grade is Grade.DRIFT
         return False
 
     def _blamed(self, case: Case, seen: Seen) -> _Probed:

@@ -16,7 +16,7 @@ LAMBDA = 4.0
 # What rounding the operands to a narrower format does to a sum of products, in multiples of scale / sqrt(terms): the
 # errors are independent, so they add as roots; 6 is four standard deviations and the spread of normal numbers.
 _DRIFT = 6.0
-_LOW = ROUNDOFF[Dtype.BF16]  # the narrowest format that hints of precision ask for (bf16, f16, TF32)
+LOW = ROUNDOFF[Dtype.BF16]  # the narrowest format that hints of precision ask for (bf16, f16, TF32)
 _FINITE_MAX = {Dtype.F16: 65504.0, Dtype.BF16: (2 - 2.0**-7) * 2.0**127, Dtype.F32: (2 - 2.0**-23) * 2.0**127}
 
 
@@ -39,8 +39,11 @@ class Judgement:
     of: int = 0
 
 
-def judge(case: Case, outputs: tuple[Tensor, ...], *, sums_wide: bool = True) -> Judgement:
-    """`sums_wide`: healthy libraries sum this operator in more bits than the operands have."""
+def judge(case: Case, outputs: tuple[Tensor, ...], *, sums_wide: bool = True, low: float = LOW) -> Judgement:
+    """`sums_wide`: healthy libraries sum this operator in more bits than the operands have.
+
+    `low` is the roundoff of the format that it may drift to.
+    """
     made = tuple(output.floats() for output in outputs)
     if len(made) < len(case.wanted):
         return Judgement(grade=Grade.WRONG, words=f"{len(made)} outputs, {len(case.wanted)} wanted")
@@ -50,7 +53,7 @@ def judge(case: Case, outputs: tuple[Tensor, ...], *, sums_wide: bool = True) ->
             continue  # indices: `consistent` judges them
         if got.shape != case.wanted[at].shape:
             return Judgement(grade=Grade.WRONG, words=f"shape {got.shape}, wanted {case.wanted[at].shape}")
-        worst = max(worst, _one(case, output, at, sums_wide=sums_wide), key=lambda found: found.grade)
+        worst = max(worst, _one(case, output, at, sums_wide=sums_wide, low=low), key=lambda found: found.grade)
     if case.consistent is not None and (words := case.consistent(made)) is not None:
         return Judgement(grade=Grade.WRONG, words=words, flagged=1, of=made[-1].size)
     return worst
@@ -65,7 +68,7 @@ def allowed(case: Case, dtype: Dtype, at: int = 0) -> Floats:
     return _finite(out * case.rounded[at] + LAMBDA * accumulator * np.sqrt(case.terms) * case.scale[at])
 
 
-def _one(case: Case, output: Tensor, at: int, *, sums_wide: bool) -> Judgement:
+def _one(case: Case, output: Tensor, at: int, *, sums_wide: bool, low: float) -> Judgement:
     got, wanted = output.floats(), case.wanted[at]
     # Where NaN or infinity is wanted, or the format has no such number, anything may come.
     counts = np.isfinite(wanted) & (np.abs(wanted) <= _FINITE_MAX.get(output.dtype, np.inf))
@@ -75,7 +78,7 @@ def _one(case: Case, output: Tensor, at: int, *, sums_wide: bool) -> Judgement:
     if not off.any():
         return Judgement(grade=Grade.RIGHT)
     lost = off & ~np.isfinite(got)
-    wrong = off & ~(error <= _drift(case, output.dtype, at, sums_wide=sums_wide))
+    wrong = off & ~(error <= _drift(case, output.dtype, at, sums_wide=sums_wide, low=low))
     grade = Grade.LEAK if lost.any() else Grade.WRONG if wrong.any() else Grade.DRIFT
     shown = lost if lost.any() else wrong if wrong.any() else off
     place = _worst(shown, error)
@@ -84,14 +87,16 @@ def _one(case: Case, output: Tensor, at: int, *, sums_wide: bool) -> Judgement:
     return Judgement(grade=grade, words=words, flagged=int(shown.sum()), of=int(shown.size))
 
 
-def _drift(case: Case, dtype: Dtype, at: int, *, sums_wide: bool) -> Floats:
+def _drift(case: Case, dtype: Dtype, at: int, *, sums_wide: bool, low: float) -> Floats:
     """How far low precision alone may lead: operands and results rounded to it, sums not."""
     if dtype not in ROUNDOFF:
         return np.zeros(case.wanted[at].shape)
-    low = max(_LOW, ROUNDOFF[dtype])
+    low = max(low, ROUNDOFF[dtype])
     if case.exact:
         return _finite(low * case.rounded[at])  # its operands are exact in low precision, too
-    spread = case.scale[at] / np.sqrt(case.terms) if sums_wide else case.scale[at]
+    spread = case.scale[at]
+    if sums_wide:
+        spread = spread / np.sqrt(case.terms if case.window is None else case.window)
     return _finite(low * (case.rounded[at] + _DRIFT * spread))
 
 

@@ -11,6 +11,8 @@ from accord.verify.operators.row import Case, Fill, OperatorRow
 from accord.verify.space import Axis, Choice
 from accord.verify.tensor import Dtype
 
+_ROUNDINGS = 8.0  # of the row, the product, the square and the sum, some of them squared: in low precision alone
+
 
 def _turned_square(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
     """For each row r of n: the squared length of m r, with m the unit matrix of d x d."""
@@ -20,7 +22,8 @@ def _turned_square(point: Point, rng: np.random.Generator, fill: Fill) -> Case |
     rows = np.zeros((count, width))
     rows[:, 0] = rng.integers(1, 1000, count)  # squares stay below 2^24
     given, matrix = operand(rows, dtype_of(point)), operand(np.eye(width), dtype_of(point))
-    return case(call_of(point, (given, matrix)), (given.floats() ** 2).sum(axis=1), exact=True)
+    wanted = (given.floats() ** 2).sum(axis=1)
+    return case(call_of(point, (given, matrix)), wanted, rounded=_ROUNDINGS * wanted, exact=True)
 
 
 def rows() -> tuple[OperatorRow, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from accord.terms.quirk import Point
 from accord.verify.ports import Call
 from accord.verify.space import Space
-from accord.verify.tensor import Floats
+from accord.verify.tensor import ROUNDOFF, Dtype, Floats
 
 
 class Fill(StrEnum):
@@ -32,7 +32,8 @@ class Case:
     """A call, and for each output the value wanted and what errors are proportional to.
 
     An element may be off by `roundoff(out) * rounded + 4 * roundoff(accumulator) * sqrt(terms) * scale` (lambda 4, see
-    docs/verify.md); where `exact`, by nothing. `consistent` judges outputs that may differ rightly (indices of equal
+    docs/verify.md); where `exact`, by nothing. `window`: how many
+    products each element really sums, where that isn't `terms` for all. `consistent` judges outputs that may differ rightly (indices of equal
     values): it says in words what is wrong, or None.
     """
 
@@ -41,6 +42,7 @@ class Case:
     scale: tuple[Floats, ...]
     rounded: tuple[Floats, ...]
     terms: float = 1.0
+    window: Floats | None = None
     exact: bool = False
     consistent: Consistent | None = None
 
@@ -52,7 +54,8 @@ Build = Callable[[Point, np.random.Generator, Fill], Case | None]
 class OperatorRow:
     """One operator. `build` answers None for a fill that doesn't suit it. `sides`: facts whose product is its size.
 
-    `sums_wide`: healthy libraries sum it in more bits than f16 or bf16 operands have.
+    `sums_wide`: healthy libraries sum it in more bits than f16 or bf16 operands have. `low`: roundoff of
+    what drifts in precision alone.
     """
 
     name: str
@@ -62,3 +65,4 @@ class OperatorRow:
     sides: tuple[str, ...]
     usual: tuple[tuple[tuple[str, int], ...], ...] = ()
     sums_wide: bool = True
+    low: float = ROUNDOFF[Dtype.BF16]

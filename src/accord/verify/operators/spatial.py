@@ -7,6 +7,7 @@ attention's probabilities may be rounded to the operands' format, as fused kerne
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,7 +39,10 @@ def _convolution(point: Point, rng: np.random.Generator, fill: Fill) -> Case | N
         wanted = convolve(image.floats(), weight.floats(), stride=stride, padding=padding, groups=groups)
         scale = convolve(np.abs(image.floats()), np.abs(weight.floats()), stride=stride, padding=padding, groups=groups)
     call = call_of(point, (image, weight), stride=stride, padding=padding, groups=groups)
-    return case(call, wanted, scale=scale, terms=terms, exact=fill is Fill.INTEGERS)
+    made = case(call, wanted, scale=scale, terms=terms, exact=fill is Fill.INTEGERS)
+    seen = np.ones((1, 1, *image.shape[2:])), np.ones((1, 1, *[kernel] * ways))
+    window = convolve(*seen, stride=stride, padding=padding, groups=1) * side(point, "C")
+    return replace(made, window=np.maximum(window, 1.0))  # at the edges a window looks at less
 
 
 def convolve(image: Floats, weight: Floats, *, stride: int, padding: int, groups: int) -> Floats:
