@@ -64,6 +64,18 @@ def test_the_chosen_plan_is_marked_in_the_picture_and_in_the_list():
     assert (float(ring.get("cx")), float(ring.get("cy"))) == dots(root)[1]
 
 
+def test_a_chosen_plan_between_two_points_is_a_point_of_its_own():
+    lower, upper = point(RATE, 4, 10), point(RATE, 16, 30)
+    svg, root = drawn(lower, upper, chosen=[Chosen(field=RATE, value=12, cost=18.2)])
+    assert len(dots(root)) == 3
+    assert "the plan itself (chosen)" in svg
+    # Another plan carries as much for less: the chosen one has a ring, and is no point of the front.
+    _, root = drawn(point(RATE, 12, 10), upper, chosen=[Chosen(field=RATE, value=12, cost=18.2)])
+    assert len(dots(root)) == 2
+    _, root = drawn(point(TTFT, 0.2, 10), chosen=[Chosen(field=TTFT, value=0.1, cost=18.2)])
+    assert len(dots(root)) == 2
+
+
 def test_without_prices_devices_are_counted():
     svg, _ = drawn(point(RATE, 4, None, devices=2.5))
     assert "2.5 devices" in svg

@@ -49,7 +49,11 @@ class Asked:
 @cache
 def asked(name: str) -> Asked:
     """What stands in golden/NAME.yaml."""
-    path = FOLDER / f"{name}.yaml"
+    return asked_at(FOLDER / f"{name}.yaml")
+
+
+def asked_at(path: Path) -> Asked:
+    """What stands in this file."""
     intent = load_intent(path)
     card = find_card(intent.model)
     return Asked(

@@ -82,14 +82,27 @@ def front_svg(points: Sequence[FrontPoint], *, intent: Intent, title: str, chose
 
 
 def _fronts(points: Sequence[FrontPoint], chosen: Sequence[Chosen]) -> list[_Front]:
-    return [
-        _Front(
-            field=field,
-            points=tuple(sorted(group, key=_cost)),
-            chosen=next((one for one in chosen if one.field == field), None),
-        )
-        for field, group in itertools.groupby(points, key=lambda point: point.field)
-    ]
+    fronts = []
+    for field, group in itertools.groupby(points, key=lambda point: point.field):
+        mine = next((one for one in chosen if one.field == field), None)
+        its = list(group)
+        # Fronts are searched at some rates and bounds; the plan itself may lie on the line between them.
+        if mine is not None and not any(_same(mine, point) or _beats(point, mine) for point in its):
+            its.append(_as_point(mine, priced=its[0].cost_usd_per_hour is not None))
+        fronts.append(_Front(field=field, points=tuple(sorted(its, key=_cost)), chosen=mine))
+    return fronts
+
+
+def _beats(point: FrontPoint, chosen: Chosen) -> bool:
+    better = point.value >= chosen.value if point.field == _RATE else point.value <= chosen.value
+    return better and _cost(point) <= chosen.cost * (1 + 1e-9)
+
+
+def _as_point(chosen: Chosen, *, priced: bool) -> FrontPoint:
+    cost = chosen.cost if priced else None
+    return FrontPoint(
+        field=chosen.field, value=chosen.value, cost_usd_per_hour=cost, devices=chosen.cost, words="the plan itself"
+    )
 
 
 def _cost(point: FrontPoint) -> float:
