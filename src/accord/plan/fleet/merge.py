@@ -16,8 +16,8 @@ from accord.plan.fleet.menu import EASE, Market, Shape, bill
 from accord.plan.fleet.pools import Options
 
 _ROWS = 200_000  # partial plans judged at once
-_KEPT = 4_000  # over the number of roles: partial plans, and staffings of a role, that are kept for what follows
-_MET_MAX = 20_000  # of them, before those that others beat are left out
+_KEPT = 8_000  # over the square of the number of roles: partial plans, and staffings of a role, kept for what follows
+_MET = 10  # times as many are looked at, before those that others beat are left out
 
 
 # Asked with steps done, steps in all, and the cost of the best plan at hand: whether to go on.
@@ -69,10 +69,10 @@ def unbeaten(
     Cards of the kinds `apart` are compared one by one.
     """
     lows, found, whole = [role.figures.min(axis=0) for role in roles], [], True
-    most = _KEPT // len(roles)
+    most = _kept(roles)
     for number, role in enumerate(roles):
         low = sum((least for other, least in enumerate(lows) if other != number), np.zeros(()))
-        met = _fewer(shape, role, low, _MET_MAX)
+        met = _fewer(shape, role, low, _MET * most)
         best = met.at(_front(met.cards, met.figures, apart, market))
         found.append(_fewer(shape, best, low, most))
         whole = whole and len(met) == len(role) and len(found[-1]) == len(best)
@@ -87,7 +87,7 @@ def merge(
     The supply of the kinds `apart` is kept, that of others isn't looked at. `going` is asked before each step.
     """
     order = sorted(range(len(roles)), key=lambda number: len(roles[number]))
-    partial, whole, most = _none(roles, market), True, _KEPT // len(roles)
+    partial, whole, most = _none(roles, market), True, _kept(roles)
     for place, number in enumerate(order):
         later = [roles[other] for other in order[place + 1 :]]
         rest = sum(float(role.cost.min()) for role in later)
@@ -105,8 +105,8 @@ def merge(
                 costs = bill(market, part.cards)
                 limit = min(limit, float(costs.min()) * (1 + EASE))
                 part = _rows(part, np.flatnonzero(costs <= limit))
-            if len(part.cost) > _MET_MAX:
-                part, whole = _rows(part, _likely(shape, part.cost, part.figures + low, _MET_MAX)), False
+            if len(part.cost) > _MET * most:
+                part, whole = _rows(part, _likely(shape, part.cost, part.figures + low, _MET * most)), False
             parts.append(_rows(part, _front(part.cards, part.figures, apart, market)))
         partial = _all(parts, partial)
         if len(parts) > 1:
@@ -115,6 +115,10 @@ def merge(
             partial, whole = _rows(partial, _likely(shape, partial.cost, partial.figures + low, most)), False
     costs = bill(market, partial.cards)
     return partial.picks[np.lexsort((*partial.picks.T[::-1], costs))], whole
+
+
+def _kept(roles: tuple[Options, ...]) -> int:
+    return _KEPT // len(roles) ** 2
 
 
 def _none(roles: tuple[Options, ...], market: Market) -> _Partial:
