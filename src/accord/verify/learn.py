@@ -63,11 +63,12 @@ def learn(oracle: Oracle, failing: Sequence[Point], space: Space, *, rng: random
     for _ in range(_TESTS_MAX):
         before, region = region, _refined(oracle, space, reserved=3 * fresh, rng=rng)
         test = _tested(oracle, region, space, count=fresh, rng=rng)
-        if oracle.spent:
-            break
         # What can't be told apart by the facts at hand stays inside, and is reported as over-cover.
-        if not test.missed and (test.false <= max(1, _OVER_COVER_MAX * test.inside) or region == before):
+        content = test.false <= max(1, _OVER_COVER_MAX * test.inside) or region == before
+        if not test.missed and content and test.inside + test.outside >= 2 * _FRESH_MIN:
             complete = True
+            break
+        if oracle.spent:
             break
     if test.missed:
         region = _fitted(oracle, space)
