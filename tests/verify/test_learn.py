@@ -116,7 +116,11 @@ def _learned(name: str) -> Learned:
     return learn(Oracle(rule, budget=3000), _failing(name, rng), space, rng=rng)
 
 
-@pytest.mark.parametrize("name", RULES)
+_HEAVY = ("either",)
+_NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in _HEAVY else name for name in RULES]
+
+
+@pytest.mark.parametrize("name", _NAMES)
 def test_a_rule_is_found_from_its_answers_alone(name: str) -> None:
     space, rule = RULES[name]
     learned = _learned(name)
@@ -158,6 +162,7 @@ def test_intervals_are_found_to_the_last_number() -> None:
         assert found == [False, True, True, False], region_text(learned.region)
 
 
+@pytest.mark.slow
 def test_a_fault_that_shows_only_sometimes_is_covered_and_the_rest_reported() -> None:
     chance = random.Random(5)
     answers: dict[Point, bool] = {}
@@ -214,7 +219,7 @@ def test_the_deadline_ends_the_questions() -> None:
     assert answers[-1] is None
 
 
-@pytest.mark.parametrize("name", ["amx", "intervals", "tail of a tile", "either"])
+@pytest.mark.parametrize("name", ["amx", "intervals", "tail of a tile"])
 def test_what_was_learned_survives_its_text(name: str) -> None:
     region = _learned(name).region
     again = parse_region(region_text(region))
