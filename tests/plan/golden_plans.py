@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from accord.cli.plan_words import parallel_words
 from accord.compile import compile_fleet
 from accord.edges.fleet_file import load_fleet
 from accord.edges.intent_file import load_intent
@@ -18,6 +17,7 @@ from accord.models.read import read_card
 from accord.terms.architecture import Architecture
 from accord.terms.fleet import Fleet
 from accord.terms.fleet_plan import FleetPlan, Pool, Role
+from accord.terms.gang import Need
 from accord.terms.intent import Intent
 from accord.terms.refusal import Refusal
 
@@ -88,11 +88,12 @@ def decided(found: FleetPlan | Refusal) -> str:
         fields = dict.fromkeys(fix.split(" ")[0] for fix in found.fix if "." in fix.split(" ")[0] or fix[:4] == "add ")
         return "\n".join((f"refused: {found.field}", *(f"way out: {field}" for field in fields), ""))
     needs = {part.name: part.need for part in found.gang.parts}
-    return "\n".join((*(_words(pool, needs[pool.part].share) for pool in found.pools), ""))
+    return "\n".join((*(_words(pool, needs[pool.part]) for pool in found.pools), ""))
 
 
-def _words(pool: Pool, share: float) -> str:
+def _words(pool: Pool, need: Need) -> str:
+    """Devices of a role. How they divide the model isn't said: that is often a tie (tp2 or dp2)."""
     role = "" if pool.role is Role.WHOLE else f".{pool.role}"
-    device = f"{share:.3g} of {pool.kind}" if share else pool.kind
-    formats = "".join(f", {one}" for one in (pool.quantization, pool.cache_dtype) if one)
-    return f"{pool.stage}{role}: {pool.replicas} x {device} {parallel_words(pool.parallel)}{formats}"
+    if need.share:
+        return f"{pool.stage}{role}: {pool.replicas} x {need.share:.3g} of {pool.kind}"
+    return f"{pool.stage}{role}: {pool.replicas * pool.nodes * need.cards} x {pool.kind}"
