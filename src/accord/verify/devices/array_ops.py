@@ -41,6 +41,7 @@ def _products(xp: Any) -> Mapping[str, Made]:
         "linear": lambda _, x: x[0] @ x[1].T + (x[2] if len(x) > 2 else 0),
         "int_mm": lambda _, x: xp.matmul(x[0].astype(xp.int32), x[1].astype(xp.int32)),
         "matmul_nbits": nbits,
+        "scaled_mm": lambda _, x: (x[0] @ x[1]) * x[2] * x[3],
         "turned_square": lambda _, x: ((x[0] @ x[1].T) ** 2).sum(-1),
     }
 

@@ -134,7 +134,7 @@ def _convolution(graph: _Graph, x: Sequence[str]) -> Outputs:
 
 
 def _attention(graph: _Graph, x: Sequence[str]) -> Outputs:
-    q, k, v = x
+    q, k, v = x[:3]
     queries, keys = graph.shape(0), graph.shape(1)
     if queries[1] != keys[1]:  # each KV head serves several heads
         batch, heads, length, depth = keys
@@ -152,6 +152,10 @@ def _attention(graph: _Graph, x: Sequence[str]) -> Outputs:
     if graph.call.option("is_causal"):
         seen = np.tril(np.ones((queries[2], keys[2]), dtype=bool))
         scores = graph.add("Where", graph.constant(seen), scores, graph.like(-math.inf))
+    if len(x) > 3 and graph.call.operands[3].dtype is Dtype.BOOL:
+        scores = graph.add("Where", x[3], scores, graph.like(-math.inf))
+    elif len(x) > 3:
+        scores = graph.add("Add", scores, x[3])
     made: str = graph.add("MatMul", graph.add("Softmax", scores, axis=-1), v)
     return made
 
@@ -219,6 +223,7 @@ _MAKERS: Mapping[str, Make] = {
     "linear": _plain("Gemm", transB=1),
     "int_mm": _plain("MatMulInteger"),
     "matmul_nbits": _nbits,
+    "scaled_mm": lambda graph, x: str(graph.add("Mul", graph.add("MatMul", *x[:2]), graph.add("Mul", *x[2:]))),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
     "sdpa": _attention,
     "softmax": _plain("Softmax", axis=-1),

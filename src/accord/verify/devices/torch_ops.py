@@ -59,7 +59,10 @@ def _spatial(nn: Any) -> Mapping[str, Made]:
     return {
         **{name: convolution(name) for name in ("conv1d", "conv2d", "conv3d")},
         "sdpa": lambda call, x: nn.scaled_dot_product_attention(
-            *x, is_causal=bool(call.option("is_causal")), enable_gqa=bool(call.option("enable_gqa"))
+            *x[:3],
+            attn_mask=x[3] if len(x) > 3 else None,
+            is_causal=bool(call.option("is_causal")),
+            enable_gqa=bool(call.option("enable_gqa")),
         ),
     }
 

@@ -106,8 +106,9 @@ def _own(jax: Any) -> Mapping[str, Made]:
         )
 
     def attention(call: Call, x: Sequence[Any]) -> Any:
-        q, k, v = (xp.swapaxes(one, 1, 2) for one in x)  # JAX has heads after positions
-        made = nn.dot_product_attention(q, k, v, is_causal=bool(call.option("is_causal")))
+        q, k, v = (xp.swapaxes(one, 1, 2) for one in x[:3])  # JAX has heads after positions
+        given = {("mask" if one.dtype == bool else "bias"): one[None, None] for one in x[3:]}
+        made = nn.dot_product_attention(q, k, v, is_causal=bool(call.option("is_causal")), **given)
         return xp.swapaxes(made, 1, 2)
 
     return {

@@ -32,9 +32,9 @@ class Case:
     """A call, and for each output the value wanted and what errors are proportional to.
 
     An element may be off by `roundoff(out) * rounded + 4 * roundoff(accumulator) * sqrt(terms) * scale` (lambda 4, see
-    docs/verify.md); where `exact`, by nothing. `window`: how many
-    products each element really sums, where that isn't `terms` for all. `consistent` judges outputs that may differ rightly (indices of equal
-    values): it says in words what is wrong, or None.
+    docs/verify.md); where `exact`, by nothing. `window`: how many products each element really sums, where that
+    isn't `terms` for all. `consistent` judges outputs that may differ rightly (indices of equal values): it says in
+    words what is wrong, or None.
     """
 
     call: Call

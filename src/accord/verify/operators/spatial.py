@@ -15,7 +15,7 @@ from accord.terms.quirk import Point
 from accord.verify.operators.making import call_of, case, dtype_of, factors, numbers, operand, poisoned, side, space
 from accord.verify.operators.row import Case, Fill, OperatorRow
 from accord.verify.space import Axis, Choice
-from accord.verify.tensor import Floats
+from accord.verify.tensor import Dtype, Floats, Tensor
 
 Count = Callable[[Mapping[str, int]], float]
 
@@ -63,7 +63,7 @@ def convolve(image: Floats, weight: Floats, *, stride: int, padding: int, groups
 
 
 def _attention(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
-    """Scores, softmax, weighted sum; `mask` causal lets query i see keys up to i."""
+    """Scores, softmax, weighted sum; under a causal mask query i sees keys up to i."""
     if fill is Fill.INTEGERS:
         return None
     batch, heads, groups = side(point, "B"), side(point, "H"), side(point, "G")
@@ -77,21 +77,43 @@ def _attention(point: Point, rng: np.random.Generator, fill: Fill) -> Case | Non
     tensors = [operand(q, dtype)]
     tensors += [operand(rng.standard_normal((batch, heads, keys, depth)), dtype) for _ in range(2)]
     causal = point.trait("mask") == "causal"
-    wanted, spread = _attend(*(tensor.floats() for tensor in tensors), causal=causal)
+    mask = _mask(point, rng, (queries, keys))
+    wanted, spread = _attend(
+        *(tensor.floats() for tensor in tensors), mask=_added(mask, (queries, keys), causal=causal)
+    )
+    tensors += [] if mask is None else [mask]
     call = call_of(point, tensors, is_causal=causal, enable_gqa=groups > 1)
     return case(call, wanted, scale=spread, rounded=np.abs(wanted) + 2 * spread, terms=max(depth, keys))
 
 
-def _attend(q: Floats, k: Floats, v: Floats, *, causal: bool) -> tuple[Floats, Floats]:
+def _mask(point: Point, rng: np.random.Generator, shape: tuple[int, int]) -> Tensor | None:
+    """A mask operand: of words that hide (each query sees the first key at least), or of numbers that are added."""
+    match point.trait("mask"):
+        case "hiding":
+            seen = rng.random(shape) < 0.7
+            seen[:, 0] = True
+            return operand(seen.astype(np.float64), Dtype.BOOL)
+        case "added":
+            return operand(rng.standard_normal(shape), dtype_of(point))
+        case _:
+            return None
+
+
+def _added(mask: Tensor | None, shape: tuple[int, int], *, causal: bool) -> Floats:
+    """What is added to the scores."""
+    if mask is None:
+        return np.where(np.triu(np.ones(shape, dtype=bool), k=1), -np.inf, 0.0) if causal else np.zeros(shape)
+    return np.where(mask.floats() > 0, 0.0, -np.inf) if mask.dtype is Dtype.BOOL else mask.floats()
+
+
+def _attend(q: Floats, k: Floats, v: Floats, *, mask: Floats) -> tuple[Floats, Floats]:
     """The answer, and what its errors are proportional to: probabilities are off by as much as scores are."""
     groups = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, groups, axis=1), np.repeat(v, groups, axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
         size = np.abs(q) @ np.swapaxes(np.abs(k), -1, -2) / math.sqrt(q.shape[-1])
-        if causal:
-            hidden = np.triu(np.ones(scores.shape[-2:], dtype=bool), k=1)
-            scores, size = np.where(hidden, -np.inf, scores), np.where(hidden, 0.0, size)
+        scores, size = scores + mask, np.where(np.isfinite(mask), size + np.abs(mask), 0.0)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         return weights @ v, (1.0 + size.max(axis=-1, keepdims=True)) * (weights @ np.abs(v))
@@ -149,7 +171,7 @@ def rows() -> tuple[OperatorRow, ...]:
                 attention,
                 values=lambda at: at["B"] * at["H"] * (at["G"] * at["L"] * at["S"] + 2 * at["S"] * at["D"]),
                 work=lambda at: 2 * at["B"] * at["H"] * at["G"] * at["L"] * at["S"] * at["D"],
-                other=(Choice(name="mask", words=("none", "causal")),),
+                other=(Choice(name="mask", words=("none", "causal", "hiding", "added")),),
             ),
             build=_attention,
             sides=("B", "H", "L", "S"),

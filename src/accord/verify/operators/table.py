@@ -6,11 +6,19 @@ an operator.
 
 from collections.abc import Mapping
 
-from accord.verify.operators import composed, moving, products, rowwise, spatial
+from accord.verify.operators import adding, composed, moving, products, quantized, rowwise, spatial
 from accord.verify.operators.row import OperatorRow
 
 
 def operators() -> Mapping[str, OperatorRow]:
     """All rows, by name, in the order in which they are swept."""
-    found = (*products.rows(), *spatial.rows(), *rowwise.rows(), *moving.rows(), *composed.rows())
+    found = (
+        *products.rows(),
+        *quantized.rows(),
+        *spatial.rows(),
+        *rowwise.rows(),
+        *moving.rows(),
+        *adding.rows(),
+        *composed.rows(),
+    )
     return {row.name: row for row in found}
