@@ -23,3 +23,12 @@ def test_an_example_is_planned(path):
     assert [item.objective for item in found.account.predicted] == list(wanted.intent.objectives)
     assert all(item.value <= item.objective.bound for item in found.account.predicted)
     assert found.account.rate_rps_max >= wanted.intent.workload.rate_rps
+
+
+def test_what_is_not_counted_is_said():
+    wanted = asked_at(EXAMPLES[0]).with_override(
+        "agents={concurrent: 20, sandbox: {language: javascript, memory: 64MiB, cpu: 0.2, wall: 30s}}"
+    )
+    found = compiled(wanted)
+    assert isinstance(found, FleetPlan)
+    assert "agents: their sandboxes, states and wakes are not counted in this plan" in found.account.remarks

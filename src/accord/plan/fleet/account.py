@@ -303,6 +303,9 @@ def _remarks(question: Question, found: Candidates) -> Iterator[str]:
         yield "mixed pools were looked for among the likeliest types of each role alone"
     if question.unpriced:
         yield f"no price is known of {', '.join(question.unpriced)}: plans are compared by the devices they take"
+    agents = question.intent.agents
+    if agents is not None and (agents.sandbox or agents.state_retention_s or agents.wakes):
+        yield "agents: their sandboxes, states and wakes are not counted in this plan"
     budget = question.intent.budget
     if question.unpriced and (budget.cost_usd_per_hour_max, budget.cost_usd_per_request_max) != (None, None):
         yield "the budget could not be held against plans without prices"
