@@ -44,9 +44,9 @@ def _index_add(point: Point, rng: np.random.Generator, fill: Fill) -> Case | Non
 
 def _updates(shape: tuple[int, int], count: int, rng: np.random.Generator) -> Floats:
     """-1, 0 and 1 along the last side, few of them not 0; the last never is."""
-    found = rng.integers(0, 2, shape) * 2.0 - 1.0
-    found[..., :-1] *= rng.random((*shape[:-1], shape[-1] - 1)) < _FEW / count
-    return found
+    there = rng.random(shape) < _FEW / count
+    there[..., -1] = True
+    return np.where(there, rng.integers(0, 2, shape) * 2.0 - 1.0, 0.0)
 
 
 def _added(point: Point, rng: np.random.Generator, places: np.ndarray, updates: Floats) -> Case:

@@ -12,13 +12,6 @@ from accord.verify.operators.row import OperatorRow
 
 def operators() -> Mapping[str, OperatorRow]:
     """All rows, by name, in the order in which they are swept."""
-    found = (
-        *products.rows(),
-        *quantized.rows(),
-        *spatial.rows(),
-        *rowwise.rows(),
-        *moving.rows(),
-        *adding.rows(),
-        *composed.rows(),
-    )
+    groups = (products, quantized, spatial, rowwise, moving, adding, composed)
+    found = [row for group in groups for row in group.rows()]
     return {row.name: row for row in found}
