@@ -24,13 +24,19 @@ def series(row: OperatorRow, model: Sequence[Point], rng: random.Random) -> Iter
     """All points to ask, each once."""
     asked: set[Point] = set()
     for point in itertools.chain(
-        (fitted for point in model if (fitted := fit(point, row.space)) is not None),
+        _cheapest_first(model, row.space),
         usual(row),
         _mixed(boundaries(row, rng), _random(row.space, rng)),
     ):
         if point not in asked:
             asked.add(point)
             yield point
+
+
+def _cheapest_first(model: Sequence[Point], space: Space) -> list[Point]:
+    """A model's calls, so that a short sweep sees as many as it can: a call for one token shows as much as for many."""
+    fitted = [point for one in model if (point := fit(one, space)) is not None]
+    return sorted(fitted, key=lambda point: _size(point, space))
 
 
 def fit(point: Point, space: Space) -> Point | None:

@@ -47,6 +47,8 @@ def _choosing(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None
         return None
     shape = side(point, "rows"), side(point, "N")
     values = _integers(shape, rng) if fill is Fill.INTEGERS else rng.standard_normal(shape)
+    if fill is Fill.INTEGERS:
+        values[:, -1] = 200.0  # above all others: an index that reaches the end
     given = operand(values, dtype_of(point), point.trait(LAYOUT) or PLAIN)
     x = given.floats()
     if point.operator == "argmax":

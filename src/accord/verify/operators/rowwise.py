@@ -91,6 +91,7 @@ _EXACT: Mapping[str, Formula] = {
     "relu": lambda x: (np.maximum(x, 0.0), np.zeros_like(x)),
 }
 _SUMS = ("sum", "sum_rows")
+_EXTREMES = {"amax": 2.0, "amin": -2.0}
 _BY_ELEMENT = ("gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "relu")
 
 
@@ -102,6 +103,8 @@ def _one(point: Point, rng: np.random.Generator, fill: Fill, *, formula: Formula
     values = numbers((rows, width), rng, fill, terms=summed)
     if fill is Fill.INTEGERS and point.operator in _SUMS:
         return _whole_sum(point, rng, formula)
+    if fill is Fill.INTEGERS and point.operator in _EXTREMES:
+        values[:, -1] = _EXTREMES[point.operator]  # the last number decides: it is where a counter's width ends
     given = _spoiled(point, values, rng, fill)
     with np.errstate(all="ignore"):
         wanted, scale = formula(given.floats())

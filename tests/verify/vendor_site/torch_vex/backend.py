@@ -72,8 +72,17 @@ def _call(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], faults: Sequen
         wrapper = wrappers.get(id(value))
         return _wrap(value) if wrapper is None else _follow(wrapper, value)
 
-    args, kwargs = pytree.tree_map(lower, (args, kwargs))
+    args, kwargs = pytree.tree_map(lower, (_with_tensors(op, args), kwargs))
     return pytree.tree_map(lift, _compute(op, args, kwargs, faults))
+
+
+def _with_tensors(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """PyTorch hands a fallback plain numbers where an operator has tensors: `x & 15`."""
+    wanted = [str(argument.type) == "Tensor" for argument in op._schema.arguments]
+    return tuple(
+        torch.tensor(arg) if tensor and isinstance(arg, int | float) else arg
+        for arg, tensor in zip(args, wanted, strict=False)
+    )
 
 
 def _compute(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], faults: Sequence[Fault]) -> Any:
