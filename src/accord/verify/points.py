@@ -15,6 +15,9 @@ from accord.verify.space import Axis, Space, existing
 
 # Tiles, vectors and cache lines of kernels, in elements.
 _TILES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+# Counters of 16, 24 (the integers of f32) and 31 bits; the last are dear.
+_PRODUCTS = tuple(1 << bits for bits in (12, 16, 20, 24))
+_LARGE = 1 << 31
 _BOUNDARIES_A_TURN = 2  # boundary points for each random one, until they end
 _CHEAP = 3  # of so many random points the smallest is asked two times in three
 _DRY = 200  # random draws in a row that gave nothing new: the space is all asked
@@ -97,9 +100,26 @@ def boundaries(row: OperatorRow, rng: random.Random) -> list[Point]:
                     other.name: other.nearest(value + rng.choice((-1, 0, 1))),
                 }
                 twos.append(_worded(space, both, rng))
+    ones += [_product(row, total, rng, above=above) for total in _PRODUCTS for above in (False, True)]
     rng.shuffle(ones)
     rng.shuffle(twos)
-    return existing([*ones, *twos])
+    large = [_product(row, _LARGE, rng, above=above) for above in (False, True)] if "K" in row.sides else []
+    return existing([*ones, *large, *twos])
+
+
+def _product(row: OperatorRow, total: int, rng: random.Random, *, above: bool) -> Point | None:
+    """A point the product of whose sides is just above `total`, or just below."""
+    space = row.space
+    free = [axis for axis in space.axes if axis.name in row.sides and not axis.values]
+    if len(free) < 2:
+        return None
+    sides, left = dict(rng.choice(row.usual)) if row.usual else {axis.name: _least(axis) for axis in space.axes}, total
+    order = rng.sample(free, len(free))
+    for number, axis in enumerate(order, start=1 - len(free)):
+        share = math.exp(math.log(max(left, 1)) / (1 - number) * rng.uniform(0.7, 1.3)) if number else left
+        sides[axis.name] = axis.nearest(math.ceil(share))
+        left = total // math.prod(sides[done.name] for done in order[: number + len(free)]) + above
+    return space.call(sides, {choice.name: rng.choice(choice.words) for choice in space.choices})
 
 
 def _worded(space: Space, sides: Mapping[str, int], rng: random.Random) -> Point | None:
