@@ -33,7 +33,7 @@ START: Mapping[str, float] = {
 FIXED: Mapping[str, Any] = {"sharpness": 2.0, "convolution": 0.4}
 _UNSURE = frozenset((
     "step_s", "sequence_s", "wait_steps", "burst", "first_s", "eager_s", "pool", "pool_burst", "pool_wait_steps",
-    "pool_first_s", "draft_batch", "gained",
+    "pool_first_s", "draft_batch", "gained", "whole", "first",
 ))  # fmt: skip
 ENGINES = ("sglang", "trtllm", "vllm")
 _FORMS = ("fp8", "fp4", "int4")
@@ -111,8 +111,6 @@ def effects(tags: Iterable[frozenset[str]], *, widths: Mapping[str, float]) -> t
 
 
 def _base(figure: str, width: float) -> Named:
-    if figure in ("whole", "first"):
-        width = 0.01
     return Named(figures=(figure,), tags=frozenset(), width=3 * width if figure in _UNSURE else width)
 
 

@@ -42,6 +42,9 @@ that they are judged by.
   0.3 s, at one load and not at the next.
 - Repeated measurements of one configuration on the same engine and version differ by 3.0% (TTFT) and 2.0% (TPOT) in
   the mean; on any version of the engine by 8.5% and 5.2%; on any engine by 69.8% and 12.3%.
+- How well an engine runs an architecture isn't in its work: the fitted factors of `X in Y` of `estimate/tuning.yaml`
+  differ from each other by 23% (TPOT) and 36% (TTFT) in standard deviation, after everything else. A prediction that
+  hasn't seen the pair can't know its own.
 - An unseen architecture meets kernels that nobody has timed on it: vLLM 0.12 takes 40 to 55 ms a token for
   Qwen3-235B, twice what its work explains.
 """
