@@ -55,6 +55,8 @@ FIGURES = {
     "link": ("1 MiB ratio", "16 MiB ratio", "64 MiB ratio"),
     "orchestration": ("throughput", "latency", "idle cpu"),
     "bubble": ("busy",),
+    "plan": ("qwen3-32b req/s", "qwen3-32b speed", "deepseek-v3 speed"),
+    "profile": ("ttft error", "first_audio error", "latency error"),
 }
 
 CODE = python_files("src", "tests", "benchmarks", "tools")
