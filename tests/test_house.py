@@ -56,7 +56,7 @@ FIGURES = {
     "orchestration": ("throughput", "latency", "idle cpu"),
     "bubble": ("busy",),
     "plan": ("qwen3-32b req/s", "qwen3-32b speed", "deepseek-v3 speed"),
-    "profile": ("ttft error", "first_audio error", "latency error"),
+    "expectation": ("ttft error", "first_audio error", "latency error"),
 }
 
 CODE = python_files("src", "tests", "benchmarks", "tools")
