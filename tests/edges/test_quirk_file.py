@@ -47,6 +47,7 @@ AMX = Quirk(
     workarounds=(
         Workaround(way=Way.PAD, detail="K to 32", region=parse_region("M*N*K > 100000"), cost_ratio=2.47, verified=120),
         Workaround(way=Way.UPCAST, detail="f32", region=parse_region("always"), cost_ratio=0.28, verified=120),
+        Workaround(way=Way.CPU, detail="", region=parse_region("always"), cost_ratio=12.5, verified=120),
     ),
     remarks=("oneDNN issue 5717",),
 )

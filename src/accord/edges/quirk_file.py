@@ -198,7 +198,7 @@ def _workaround(tree: Tree, field: str) -> Workaround:
     fields = Fields(tree, field=field)
     way = Workaround(
         way=fields.must("way", enum_of(Way)),
-        detail=fields.must("detail", plain_text),
+        detail=fields.must("detail", lambda below, name: plain_text(below, name, empty=True)),
         region=fields.must("region", _region),
         cost_ratio=fields.must("cost_ratio", leaf_number),
         verified=fields.must("verified", leaf_int),
