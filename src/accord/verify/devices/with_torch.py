@@ -5,7 +5,10 @@ offset that the call says; an operator that raises is unsupported, and an answer
 """
 
 import functools
+import os
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +107,7 @@ class TorchDevice:
         shapes = [(tensor.dtype, tensor.shape, tensor.strides) for tensor in call.operands]
         key = f"{call.operator} {call.overload} {call.options} {shapes}"
         if key not in self._graphs:
+            _own_cache()
             if len(self._graphs) >= _GRAPHS_MAX:
                 torch._dynamo.reset()
                 self._graphs.clear()
@@ -142,3 +146,15 @@ class TorchDevice:
         }.get(here.dtype)
         found: Bits = np.array((here if kind is None else here.view(kind)).numpy())
         return found.view(np.uint16) if kind is torch.int16 else found
+
+
+def _own_cache() -> None:
+    """Keeps compiled kernels on disk apart for each width of vectors.
+
+    PyTorch 2.13 takes a kernel that was generated under another ATEN_CPU_CAPABILITY for its own, and then writes beyond
+    its memory. A sweep must neither cause that nor take it for the operator's fault.
+    """
+    import torch
+
+    width = torch.backends.cpu.get_cpu_capability().lower()
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"accord-inductor-{width}"))
