@@ -175,7 +175,7 @@ def _found(
         device=described,
         port=port,
         python=python,
-        bench=bench_of(run.device, run.rows),
+        bench=bench_of(run.device, run.rows, cpu=_cpu(run)),
         today=dt.datetime.now(tz=dt.UTC).date().isoformat(),
         seconds=_shares(run, faulty),
         now_s=time.monotonic,
@@ -216,6 +216,14 @@ def _swept(
                 status.update(told)
             if faults and spent_s > _SWEEP_SHARE * run.budget_s:
                 return
+
+
+def _cpu(run: _Run) -> ChildDevice | None:
+    """The CPU beside a device of PyTorch that isn't one: the last way round."""
+    name = run.device.describe().name
+    if not name.startswith("torch:") or name.startswith("torch:cpu"):
+        return None
+    return next((witness for witness in run.witnesses if witness.describe().name == "torch:cpu"), None)
 
 
 def _shares(run: _Run, faulty: Mapping[str, list[Examined]]) -> Callable[[], float]:

@@ -79,11 +79,12 @@ class Examiner:
     def examine(self, point: Point, *, state: State = State.WARM) -> Examined:
         """All probes that suit the point. KeyError for an operator without a row."""
         row = self._rows[point.operator]
-        probed = []
+        probed: list[_Probed] = []
         for fill in Fill:
             case = row.build(point, numbers_of(point, fill), fill)
             if case is not None:
-                probed.append(self._probe(case, fill, row, state))
+                # What was cold is warm after one call; to forget may cost a process.
+                probed.append(self._probe(case, fill, row, State.WARM if probed else state))
             if probed and probed[-1].verdict is Verdict.UNSUPPORTED:
                 break
         return _summed(point, probed)

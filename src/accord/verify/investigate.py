@@ -21,7 +21,7 @@ from accord.verify.reproduce import Shown, script
 from accord.verify.tensor import Dtype
 from accord.verify.trial import Bench
 
-_HIDING = (FaultKind.CRASH, FaultKind.HANG)  # each question costs a process: fewer are asked
+_DEAR = (FaultKind.CRASH, FaultKind.HANG, FaultKind.STATE)  # each question may cost a process: fewer are asked
 _QUESTIONS = 3000
 _FEW_QUESTIONS = 500
 
@@ -68,8 +68,11 @@ def unproved(row: OperatorRow, examined: Sequence[Examined]) -> OperatorFindings
     return OperatorFindings(space=row.space, marks=marks, drift=_drift(examined))
 
 
-def bench_of(device: Device, rows: Mapping[str, OperatorRow]) -> Bench:
-    """Judges ways round by the very probes of the sweep; no witness is needed for what is right."""
+def bench_of(device: Device, rows: Mapping[str, OperatorRow], *, cpu: Device | None = None) -> Bench:
+    """Judges ways round by the very probes of the sweep; no witness is needed for what is right.
+
+    `cpu`: where a way may lead that leaves the device.
+    """
 
     def right(tried: Device, point: Point) -> bool | None:
         found = Examiner(tried, (), rows).examine(point)
@@ -82,7 +85,7 @@ def bench_of(device: Device, rows: Mapping[str, OperatorRow]) -> Bench:
         built = (row.build(point, numbers_of(point, fill), fill) for fill in (Fill.NORMAL, Fill.INTEGERS))
         return next((made.call for made in built if made is not None), None)
 
-    return Bench(device=device, judge=right, build=call)
+    return Bench(device=device, judge=right, build=call, cpu=cpu)
 
 
 def _kinds(examined: Iterable[Examined]) -> list[FaultKind]:
@@ -113,7 +116,7 @@ def _proved(
     seconds = case.seconds()
     oracle = Oracle(
         fails,
-        budget=_FEW_QUESTIONS if kind in _HIDING else _QUESTIONS,
+        budget=_FEW_QUESTIONS if kind in _DEAR else _QUESTIONS,
         known=labels,
         deadline_s=case.now_s() + 0.7 * seconds,
         now_s=case.now_s,

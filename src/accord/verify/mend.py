@@ -33,13 +33,22 @@ class Trial(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """How to search. `factors`: the sides whose product is a call's size. `fresh`: new points inside a region."""
+    """How to search. `factors`: the sides whose product is a call's size. `fresh`: new points inside a region.
+
+    `deadly`: native calls end or stop the device, so they aren't timed.
+    """
 
     attempts: tuple[Attempt, ...]
     factors: tuple[str, ...]
     fresh: Fresh
     deadline_s: float
     now_s: Callable[[], float] = time.monotonic
+    deadly: bool = False
+
+    @property
+    def late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.now_s() >= self.deadline_s
 
     def size(self, point: Point) -> int:
         """What points are ordered by."""
@@ -89,12 +98,12 @@ def _ratios(points: Sequence[Point], trial: Trial, search: Search) -> Mapping[At
 
     A native call that dies has no time: there, times are over the fastest way's.
     """
-    native = [trial.seconds(point, None) for point in points]
+    native = [None if search.deadly else trial.seconds(point, None) for point in points]
     table: dict[Attempt, list[float | None]] = {}
     for attempt in search.attempts:
         row: list[float | None] = []
         for point in points:
-            if search.now_s() >= search.deadline_s or (len(row) > 1 and not any(row)):
+            if search.late or (len(row) > 1 and not any(row)):
                 row.append(None)  # late, or wrong so far
                 continue
             row.append(trial.seconds(point, attempt) if trial.right(point, attempt) else None)
@@ -115,9 +124,12 @@ def _tested(region: Region, made: Workaround, item: Class, trial: Trial, *, sear
     both = Region(cases=tuple((*case, *more) for case in region.cases for more in made.region.cases))
     count = item.stop - item.start
     for point in search.fresh(both):
-        if search.now_s() >= search.deadline_s:
+        if search.late:
             break
-        if not trial.right(point, item.attempt):
+        answer = trial.right(point, item.attempt)
+        if answer is None and not search.deadly and trial.seconds(point, None) is None:
+            continue  # the device lacks the call itself, such as its dtype
+        if not answer:
             return None
         count += 1
     return count

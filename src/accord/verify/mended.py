@@ -61,18 +61,21 @@ class MendedDevice:
 
 
 class ColdDevice:
-    """`device` that forgets what it compiled or tuned before every call."""
+    """`device` that forgets what it compiled or tuned before calls of another kind than the last one."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        self._last = ""
 
     def describe(self) -> Description:
         """The device's own."""
         return self._device.describe()
 
     def run(self, call: Call) -> Outcome:
-        """The first run of the call is cold."""
-        return self._device.run(replace(call, state=State.COLD))
+        """The first run of calls with these shapes and formats is cold."""
+        kind = f"{call.operator} {[(one.dtype, one.shape, one.strides, one.offset) for one in call.operands]}"
+        state, self._last = State.WARM if kind == self._last else State.COLD, kind
+        return self._device.run(replace(call, state=state))
 
     def close(self) -> None:
         """The device is its owner's."""

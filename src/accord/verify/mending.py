@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from accord.terms.quirk import FaultKind, Point, Quirk, Region
 from accord.verify.attempts import Kit, attempts
 from accord.verify.mend import Search, Trial, mend
-from accord.verify.mended import ColdDevice
 from accord.verify.operators.row import OperatorRow
 from accord.verify.ports import Description
 from accord.verify.reroute.apply import hookable
@@ -22,6 +21,8 @@ from accord.verify.trial import Bench, PortTrial, TorchTrial, kit, torch_kit
 
 POINTS = 16  # tried with every way
 FRESH = 8  # tried with the way that won a class
+_DEADLY = (FaultKind.CRASH, FaultKind.HANG)
+_SLOW_POINTS = 4  # where each trial costs a process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ def mended(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, bench: Benc
         fresh=fresh,
         deadline_s=effort.now_s() + effort.seconds_max,
         now_s=effort.now_s,
+        deadly=quirk.fault in _DEADLY,
     )
     found = mend(quirk, _chosen(quirk, failing, row, effort.rng), trial, search)
     if not found:
@@ -57,10 +59,9 @@ def mended(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, bench: Benc
 def _trial(quirk: Quirk, row: OperatorRow, bench: Bench) -> tuple[Trial, Kit]:
     about = bench.device.describe()
     overloads = next((choice.words for choice in row.space.choices if choice.name == "overload"), ())
-    if quirk.fault is FaultKind.STATE:
-        bench = replace(bench, device=ColdDevice(bench.device))  # warm, any way would look right
-    if quirk.fault in (FaultKind.CRASH, FaultKind.HANG, FaultKind.STATE) or not _here(about, row.name):
-        return PortTrial(bench), kit(row.name, about, overloads=overloads, cpu=bench.cpu is not None)
+    cold = quirk.fault is FaultKind.STATE  # warm, any way would look right
+    if cold or quirk.fault in _DEADLY or not _here(about, row.name):
+        return PortTrial(bench, cold=cold), kit(row.name, about, overloads=overloads, cpu=bench.cpu is not None)
     from accord.verify.devices.with_torch import TorchDevice
 
     target = about.name.removeprefix("torch:")
@@ -84,10 +85,11 @@ def _here(about: Description, operator: str) -> bool:
 
 def _chosen(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, rng: random.Random) -> list[Point]:
     """Failing points of all sizes, and drawn ones where there are few."""
+    count = _SLOW_POINTS if quirk.fault in (*_DEADLY, FaultKind.STATE) else POINTS
     inside = [point for point in dict.fromkeys(failing) if quirk.region.holds(point)]
-    if len(inside) < POINTS:
-        inside += _drawn(quirk.region, inside, row, rng, count=POINTS - len(inside))
-    return inside if len(inside) <= POINTS else rng.sample(inside, POINTS)
+    if len(inside) < count:
+        inside += _drawn(quirk.region, inside, row, rng, count=count - len(inside))
+    return inside if len(inside) <= count else rng.sample(inside, count)
 
 
 def _drawn(

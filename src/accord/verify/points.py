@@ -1,13 +1,13 @@
 """Which points of an operator to ask, and in which order.
 
 In: an operator's row, a model's points, randomness. Out: an endless series of points. Invariant: what a model really
-calls comes first, then every word of the operator, then boundaries, then random points without end; none comes twice.
+calls takes turns with all else, the usual first; words, boundaries and random points take turns; none comes twice.
 """
 
 import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from accord.terms.quirk import Point
 from accord.verify.operators.row import OperatorRow
@@ -18,7 +18,6 @@ _TILES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 # Counters of 16, 24 (the integers of f32) and 31 bits; the last are dear.
 _PRODUCTS = tuple(1 << bits for bits in (12, 16, 20, 24))
 _LARGE = 1 << 31
-_BOUNDARIES_A_TURN = 2  # boundary points for each random one, until they end
 _CHEAP = 3  # of so many random points the smallest is asked two times in three
 _DRY = 200  # random draws in a row that gave nothing new: the space is all asked
 
@@ -26,11 +25,8 @@ _DRY = 200  # random draws in a row that gave nothing new: the space is all aske
 def series(row: OperatorRow, model: Sequence[Point], rng: random.Random) -> Iterator[Point]:
     """All points to ask, each once."""
     asked: set[Point] = set()
-    for point in itertools.chain(
-        _cheapest_first(model, row.space),
-        usual(row),
-        _mixed(boundaries(row, rng), _random(row.space, rng)),
-    ):
+    rest = _mixed(_worded_usual(row), boundaries(row, rng), _random(row.space, rng))
+    for point in _mixed(_cheapest_first(model, row.space), itertools.chain(_plain(row), rest)):
         if point not in asked:
             asked.add(point)
             yield point
@@ -63,21 +59,36 @@ def fit(point: Point, space: Space) -> Point | None:
 
 def usual(row: OperatorRow) -> Iterator[Point]:
     """At the row's usual sides: every value of a side that has few, every word, and all pairs of words."""
+    yield from _plain(row)
+    yield from _worded_usual(row)
+
+
+def _plain(row: OperatorRow) -> Iterator[Point]:
+    """The usual sides, and every value of a side that has few, in plain words."""
+    space = row.space
+    words = {choice.name: choice.words[0] for choice in space.choices}
+    for sides in _usual_sides(row):
+        for changed in ({}, *({axis.name: value} for axis in space.axes for value in axis.values)):
+            if (point := space.point({**sides, **changed}, words)) is not None:
+                yield point
+
+
+def _worded_usual(row: OperatorRow) -> Iterator[Point]:
+    """Every word at all the usual sides, then all pairs of words."""
     space = row.space
     plain = {choice.name: choice.words[0] for choice in space.choices}
-    everywhere = row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),)
-    for sides in everywhere:
-        for axis in space.axes:
-            for value in axis.values:
-                if (point := space.point({**dict(sides), axis.name: value}, plain)) is not None:
-                    yield point
-    for sides in everywhere:
-        pairs = itertools.combinations(space.choices, 2) if len(space.choices) > 1 else ()
-        worded = [{one.name: a, two.name: b} for one, two in pairs for a in one.words for b in two.words]
-        worded += [{choice.name: word} for choice in space.choices for word in choice.words]
-        for words in worded or [{}]:
-            if (point := space.point(dict(sides), {**plain, **words})) is not None:
+    pairs = itertools.combinations(space.choices, 2)
+    worded = [{choice.name: word} for choice in space.choices for word in choice.words]
+    worded += [{one.name: a, two.name: b} for one, two in pairs for a in one.words for b in two.words]
+    for words in worded:
+        for sides in _usual_sides(row):
+            if (point := space.point(sides, {**plain, **words})) is not None:
                 yield point
+
+
+def _usual_sides(row: OperatorRow) -> list[Mapping[str, int]]:
+    least = {axis.name: _least(axis) for axis in row.space.axes}
+    return [dict(sides) for sides in row.usual] or [least]
 
 
 def boundaries(row: OperatorRow, rng: random.Random) -> list[Point]:
@@ -86,16 +97,16 @@ def boundaries(row: OperatorRow, rng: random.Random) -> list[Point]:
     Each boundary of each side comes once before any comes again, and both parts are shuffled, so a short sweep is fair.
     """
     space = row.space
-    everywhere = row.usual or (tuple((axis.name, _least(axis)) for axis in space.axes),)
+    everywhere = _usual_sides(row)
     ones, twos = [], []
     for axis in space.axes:
         for value in edges(axis):
-            sides = {**dict(rng.choice(everywhere)), axis.name: value}
+            sides = {**rng.choice(everywhere), axis.name: value}
             ones.append(_worded(space, sides, rng))
             for usual_sides in everywhere:
                 other = rng.choice(space.axes)
                 both = {
-                    **dict(usual_sides),
+                    **usual_sides,
                     axis.name: value,
                     other.name: other.nearest(value + rng.choice((-1, 0, 1))),
                 }
@@ -135,12 +146,16 @@ def edges(axis: Axis) -> list[int]:
     return sorted(number for number in {*around, axis.low, axis.high} if axis.low <= number <= axis.high)
 
 
-def _mixed(boundary: Sequence[Point], drawn: Iterator[Point]) -> Iterator[Point]:
-    rest = iter(boundary)
-    while taken := list(itertools.islice(rest, _BOUNDARIES_A_TURN)):
-        yield from taken
-        yield from itertools.islice(drawn, 1)
-    yield from drawn
+def _mixed(*series: Iterable[Point]) -> Iterator[Point]:
+    """A point of each in turn, so that a short sweep has seen of all; those that end drop out."""
+    turns = [iter(points) for points in series]
+    while turns:
+        for turn in tuple(turns):
+            point = next(turn, None)
+            if point is None:
+                turns.remove(turn)
+            else:
+                yield point
 
 
 def _random(space: Space, rng: random.Random) -> Iterator[Point]:

@@ -16,6 +16,7 @@ from accord.verify.findings import Verdict
 from accord.verify.operators.row import OperatorRow
 from accord.verify.points import series
 
+_TURN_S_MAX = 2.0  # what one point may count as: a single large call doesn't cost an operator all its turns
 _LACKING_MAX = 4  # so many answers that it lacks a word (a dtype), and no other, and the sweep believes it
 _SKIPPED_MAX = 2_000  # points in a row that needn't be asked: then the device has no other words
 
@@ -77,5 +78,5 @@ def sweep(
             continue
         examined = examiner.examine(point)
         turn.take(examined)
-        heapq.heappush(queue, (cost_s + now_s() - started_s, place, name))
+        heapq.heappush(queue, (cost_s + min(now_s() - started_s, _TURN_S_MAX), place, name))
         yield examined

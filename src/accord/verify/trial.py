@@ -13,7 +13,7 @@ from accord.terms.errors import AccordError
 from accord.terms.quirk import Point, Quirk, Region, Way, Workaround
 from accord.verify.attempts import Attempt, Kit
 from accord.verify.call_sides import side_names
-from accord.verify.mended import MendedDevice, detour
+from accord.verify.mended import ColdDevice, MendedDevice, detour
 from accord.verify.ports import Answer, Call, Description, Device
 
 Judge = Callable[[Device, Point], bool | None]  # whether the device is right; None where nobody can tell
@@ -54,17 +54,22 @@ def torch_kit(operator: str, about: Description) -> Kit:
 
 
 class PortTrial:
-    """Tries ways behind the port: a way that kills the device's process is wrong, and the search goes on."""
+    """Tries ways behind the port: a way that kills the device's process is wrong, and the search goes on.
 
-    def __init__(self, bench: Bench) -> None:
+    `cold`: each way is judged on a device that remembers nothing; time is taken on a warm one all the same.
+    """
+
+    def __init__(self, bench: Bench, *, cold: bool = False) -> None:
         self._bench = bench
+        self._cold = cold
 
     def right(self, point: Point, attempt: Attempt) -> bool | None:
         """Judged with the device behind the way."""
         call = self._bench.build(point)
         if call is None or (attempt.way is not Way.CPU and detour(call, attempt) is None):
             return None
-        mended = MendedDevice(self._bench.device, attempt, cpu=self._bench.cpu)
+        device = ColdDevice(self._bench.device) if self._cold else self._bench.device
+        mended = MendedDevice(device, attempt, cpu=self._bench.cpu)
         return self._bench.judge(mended, point)
 
     def seconds(self, point: Point, attempt: Attempt | None) -> float | None:
