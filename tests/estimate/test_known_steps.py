@@ -8,9 +8,9 @@ import pytest
 from accord.edges.fleet_kinds import catalog_kind
 from accord.edges.kernel_steps import kernel_steps
 from accord.edges.model_card import find_card
-from accord.estimate.form import form
+from accord.estimate.form import Form, form
 from accord.estimate.known_steps import grid_of, unit_flops
-from accord.estimate.performance import Tuning, performance
+from accord.estimate.performance import Performance, Tuning, performance
 from accord.estimate.step import Step, step_times
 from accord.models.read import read_card
 from accord.terms.calibration import StepGrid
@@ -30,12 +30,20 @@ def model():
 
 
 def made(model, tensor=1):
-    return form(model.needs[0], model.stored[0], Layout(tensor=tensor))
+    found = form(model.needs[0], model.stored[0], Layout(tensor=tensor))
+    assert isinstance(found, Form)
+    return found
+
+
+def h200(steps=()):
+    found = performance(catalog_kind("h200"), Tuning(), engine="vllm", steps=steps)
+    assert isinstance(found, Performance)
+    return found
 
 
 def grid(model, factor=2.0, tensor=1):
     """The formula's own figures, times a factor at each point of decoding, and three times for prompts."""
-    plain = performance(catalog_kind("h200"), Tuning(), engine="vllm")
+    plain = h200()
     found = made(model, tensor)
     decode = [[float(step_times(found, plain, Step(decode=b, context=c)).total) for c in CONTEXTS] for b in BATCHES]
     reads = [float(step_times(found, plain, Step(prompts=1.0, new=p)).total) for p in PROMPTS]
@@ -47,8 +55,7 @@ def grid(model, factor=2.0, tensor=1):
 
 
 def total(model, step, steps=(), tensor=1):
-    by = performance(catalog_kind("h200"), Tuning(), engine="vllm", steps=steps)
-    return step_times(made(model, tensor), by, step).total
+    return step_times(made(model, tensor), h200(steps), step).total
 
 
 def test_known_points_are_met_and_others_keep_the_factor(model):
@@ -81,7 +88,9 @@ def test_other_layouts_and_other_models_keep_the_formula(model):
     assert grid_of(made(model, 2), (known,)) is None
     assert grid_of(made(model), (replace(known, unit_flops=known.unit_flops * 1.1),)) is None
     assert grid_of(made(model), (replace(known, math=Math.FP8),)) is None
-    assert grid_of(form(model.needs[0], model.stored[0], Layout(pipeline=(18, 18))), (known,)) is None
+    divided = form(model.needs[0], model.stored[0], Layout(pipeline=(18, 18)))
+    assert isinstance(divided, Form)
+    assert grid_of(divided, (known,)) is None
 
 
 def test_nvidias_own_step_is_met():
@@ -92,7 +101,7 @@ def test_nvidias_own_step_is_met():
     plain = read_card(card.values, name="qwen3-32b")
     grids = kernel_steps("h200", "vllm", "Qwen/Qwen3-32B-FP8")
     assert [(item.tensor, item.experts) for item in grids] == [(1, 1), (2, 1), (4, 1), (8, 1)]
-    found = form(plain.needs[0], plain.stored[0], Layout())
+    found = made(plain)
     assert grids[0].unit_flops == pytest.approx(unit_flops(found), rel=1e-9)
     row = grids[0].decode_s[grids[0].batches.index(12.0)]
     assert float(np.interp(4250.0, grids[0].contexts, row)) == pytest.approx(24.739e-3, rel=0.02)

@@ -214,7 +214,7 @@ def _check_figures(value: object, *, field: str) -> None:
 
 
 def _check_figure(name: str, figure: float, *, field: str) -> None:
-    low, high = (1 if name in _ONE_AT_LEAST else 0), (1.0 if name == "share" else 2.0**62)
+    low, high = (1.0 if name in _ONE_AT_LEAST else 0.0), (1.0 if name == "share" else 2.0**62)
     low = -high if name in _DIFFERENCES else low
     if not (math.isfinite(figure) and low <= figure <= high):
         fix = f"write a figure from {low:g} to {high:g}"

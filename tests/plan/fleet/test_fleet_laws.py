@@ -103,9 +103,11 @@ def test_the_order_of_nodes_and_kinds_changes_nothing(rate, nodes, kinds):
 @given(RATES, st.floats(0.1, 10.0))
 def test_scaling_prices_scales_cost(rate, factor):
     kinds = tuple(
-        replace(kind, price_usd_per_hour=replace(kind.price_usd_per_hour, value=kind.price_usd_per_hour.value * factor))
+        replace(kind, price_usd_per_hour=replace(price, value=price.value * factor))
         for kind in FLEET.kinds
+        if (price := kind.price_usd_per_hour) is not None
     )
+    assert len(kinds) == len(FLEET.kinds)
     before, after = best_cost(intent(rate=rate)), best_cost(intent(rate=rate), replace(FLEET, kinds=kinds))
     assert after == pytest.approx(before * factor)
 

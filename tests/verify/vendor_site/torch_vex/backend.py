@@ -61,10 +61,11 @@ def _call(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], faults: Sequen
     def lower(value: Any) -> Any:
         if isinstance(value, torch.device):
             return torch.device("cpu")
-        if isinstance(value, torch.Tensor) and value.device.type == "vex":
-            wrappers[id(value.raw)] = value
-            return value.raw
-        return value
+        if not isinstance(value, torch.Tensor) or value.device.type != "vex":
+            return value
+        wrapper: Any = value
+        wrappers[id(wrapper.raw)] = wrapper
+        return wrapper.raw
 
     def lift(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -105,7 +106,7 @@ def _written(op: Any, results: Any, kwargs: dict[str, Any]) -> Any:
 def _copier(faults: Sequence[Fault]) -> Callable[..., Any]:
     """Copies to, from and on the device; only the last is a kernel of the vendor's."""
 
-    def copy(source: torch.Tensor, target: torch.Tensor, _: bool = False) -> torch.Tensor:
+    def copy(source: Any, target: Any, _: bool = False) -> Any:
         on_device = source.device.type == target.device.type == "vex"
         raw_source = source.raw if source.device.type == "vex" else source
         raw_target = target.raw if target.device.type == "vex" else target
@@ -116,7 +117,7 @@ def _copier(faults: Sequence[Fault]) -> Callable[..., Any]:
 
 
 def _wrap(raw: torch.Tensor) -> torch.Tensor:
-    wrapper = torch._C._acc.create_empty_tensor([0], raw.dtype)
+    wrapper: Any = torch._C._acc.create_empty_tensor((0,), raw.dtype)
     wrapper.raw = raw
     return _follow(wrapper, raw)
 
