@@ -4,6 +4,8 @@ In: the device's name, a Python to run it with. Out: `Device`. Invariant: the pr
 anew after it died; every wait has a deadline; `close` leaves no process behind.
 """
 
+import contextlib
+import fcntl
 import os
 import selectors
 import signal
@@ -21,6 +23,7 @@ from accord.verify.wire import call_frame, description_of, outcome_of, read_fram
 
 _START_S = 120.0
 _CHUNK = 1 << 20
+_HUNG_S = 3.0
 
 
 class _Hung(Exception):
@@ -28,7 +31,10 @@ class _Hung(Exception):
 
 
 class ChildDevice:
-    """`python`: the interpreter to use (default: this one). `call_s`: how long one call may take."""
+    """`python`: the interpreter to use (default: this one). `call_s`: how long one call may take.
+
+    An operator that has hung twice in a row is waited for less from then on: far longer than any of its answers took.
+    """
 
     def __init__(
         self,
@@ -47,6 +53,8 @@ class ChildDevice:
         self._process: subprocess.Popen[bytes] | None = None
         self._said: BinaryIO | None = None
         self._described: Description | None = None
+        self._slowest_s: dict[str, float] = {}
+        self._hung: dict[str, int] = {}
 
     def describe(self) -> Description:
         """What the child says of itself; it is started for that. BrokenEdge if it can't be."""
@@ -64,20 +72,31 @@ class ChildDevice:
         process = self._process
         assert process is not None
         assert process.stdin is not None
-        deadline = time.monotonic() + self._call_s
+        patience_s, started_s = self._patience_s(call.operator), time.monotonic()
+        deadline = started_s + patience_s
         try:
             self._send(process, to_bytes(call_frame(call)), deadline)
             head, body = read_frame(lambda count: self._read(process, count, deadline))
         except _Hung:
             self._stop()
-            return Died(death=Death.HANG, detail=f"no answer within {self._call_s:g} s")
+            self._hung[call.operator] = self._hung.get(call.operator, 0) + 1
+            return Died(death=Death.HANG, detail=f"no answer within {patience_s:g} s")
         except (EOFError, BrokenPipeError):
             return self._crashed()
+        if self._hung.get(call.operator) == 1:
+            self._hung[call.operator] = 0  # it was slow for once
+        taken_s = time.monotonic() - started_s
+        self._slowest_s[call.operator] = max(taken_s, self._slowest_s.get(call.operator, 0.0))
         return outcome_of(head, body)
 
     def close(self) -> None:
         """Ends the child."""
         self._stop()
+
+    def _patience_s(self, operator: str) -> float:
+        if self._hung.get(operator, 0) < 2:
+            return self._call_s
+        return min(self._call_s, max(_HUNG_S, 10.0 * self._slowest_s.get(operator, 0.0)))
 
     def _start(self) -> None:
         source = str(Path(__file__).resolve().parents[3])
@@ -92,8 +111,9 @@ class ChildDevice:
         except OSError as error:
             self._stop()
             raise BrokenEdge(f"{self._python}: {error.strerror}; name a Python that runs") from error
-        os.set_blocking(cast("BinaryIO", self._process.stdout).fileno(), False)
-        os.set_blocking(cast("BinaryIO", self._process.stdin).fileno(), False)
+        for pipe in (self._process.stdout, self._process.stdin):
+            os.set_blocking(cast("BinaryIO", pipe).fileno(), False)
+            _widen(cast("BinaryIO", pipe).fileno())
         deadline = time.monotonic() + _START_S
         process = self._process
         try:
@@ -169,6 +189,12 @@ def _wait(pipe: int, event: int, deadline: float) -> None:
         selector.register(pipe, event)
         if not selector.select(max(0.0, deadline - time.monotonic())):
             raise _Hung
+
+
+def _widen(pipe: int) -> None:
+    """Fewer turns between the processes for large operands; where the system allows no more, it stays as it is."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _CHUNK)
 
 
 def _relabelled(found: Description, label: str) -> Description:
