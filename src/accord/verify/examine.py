@@ -115,9 +115,13 @@ class Examiner:
                 return self._answered(case, fill, row, runs)
 
     def _answered(self, case: Case, fill: Fill, row: OperatorRow, runs: tuple[tuple[Tensor, ...], ...]) -> _Probed:
-        judged = [judge(case, run, sums_wide=row.sums_wide, low=row.low) for run in runs]
-        worst = max(judged, key=lambda found: found.grade)
         alike = [_same_bits(run, runs[-1]) for run in runs]
+        last = judge(case, runs[-1], sums_wide=row.sums_wide, low=row.low)
+        judged = [
+            last if same else judge(case, run, sums_wide=row.sums_wide, low=row.low)
+            for run, same in zip(runs, alike, strict=True)
+        ]
+        worst = max(judged, key=lambda found: found.grade)
         if worst.grade is Grade.DRIFT and _in_full(case) and not self._drifts_by_habit(row):
             worst = replace(worst, grade=Grade.WRONG)  # this device can do better: here it is wrong
             judged = [replace(found, grade=Grade.WRONG) if found.grade is Grade.DRIFT else found for found in judged]

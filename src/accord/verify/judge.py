@@ -53,7 +53,9 @@ def judge(case: Case, outputs: tuple[Tensor, ...], *, sums_wide: bool = True, lo
             continue  # indices: `consistent` judges them
         if got.shape != case.wanted[at].shape:
             return Judgement(grade=Grade.WRONG, words=f"shape {got.shape}, wanted {case.wanted[at].shape}")
-        worst = max(worst, _one(case, output, at, sums_wide=sums_wide, low=low), key=lambda found: found.grade)
+        worst = max(
+            worst, _one(case, (output.dtype, got), at, sums_wide=sums_wide, low=low), key=lambda found: found.grade
+        )
     if case.consistent is not None and (words := case.consistent(made)) is not None:
         return Judgement(grade=Grade.WRONG, words=words, flagged=1, of=made[-1].size)
     return worst
@@ -68,17 +70,17 @@ def allowed(case: Case, dtype: Dtype, at: int = 0) -> Floats:
     return _finite(out * case.rounded[at] + LAMBDA * accumulator * np.sqrt(case.terms) * case.scale[at])
 
 
-def _one(case: Case, output: Tensor, at: int, *, sums_wide: bool, low: float) -> Judgement:
-    got, wanted = output.floats(), case.wanted[at]
+def _one(case: Case, output: tuple[Dtype, Floats], at: int, *, sums_wide: bool, low: float) -> Judgement:
+    (dtype, got), wanted = output, case.wanted[at]
     # Where NaN or infinity is wanted, or the format has no such number, anything may come.
-    counts = np.isfinite(wanted) & (np.abs(wanted) <= _FINITE_MAX.get(output.dtype, np.inf))
+    counts = np.isfinite(wanted) & (np.abs(wanted) <= _FINITE_MAX.get(dtype, np.inf))
     with np.errstate(invalid="ignore"):
         error = np.where(counts, np.abs(got - wanted), 0.0)
-    off = counts & ~(error <= allowed(case, output.dtype, at))
+    off = counts & ~(error <= allowed(case, dtype, at))
     if not off.any():
         return Judgement(grade=Grade.RIGHT)
     lost = off & ~np.isfinite(got)
-    wrong = off & ~(error <= _drift(case, output.dtype, at, sums_wide=sums_wide, low=low))
+    wrong = off & ~(error <= _drift(case, dtype, at, sums_wide=sums_wide, low=low))
     grade = Grade.LEAK if lost.any() else Grade.WRONG if wrong.any() else Grade.DRIFT
     shown = lost if lost.any() else wrong if wrong.any() else off
     place = _worst(shown, error)

@@ -62,7 +62,7 @@ def _gelu(x: Floats) -> tuple[Floats, Floats]:
 
 
 def _gelu_tanh(x: Floats) -> tuple[Floats, Floats]:
-    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)
+    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
     return 0.5 * x * (1.0 + np.tanh(inner)), 1.0 + np.abs(x)
 
 
