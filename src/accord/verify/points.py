@@ -15,9 +15,9 @@ from accord.verify.space import Axis, Space, existing
 
 # Tiles, vectors and cache lines of kernels, in elements.
 _TILES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-# Counters of 16, 24 (the integers of f32) and 31 bits; the last are dear.
-_PRODUCTS = tuple(1 << bits for bits in (12, 16, 20, 24))
-_LARGE = 1 << 31
+# Widths of counters: 16 bits, 24 (the integers of f32) and 31; the last two only where work grows faster than memory.
+_PRODUCTS = (1 << 12, 1 << 16, 1 << 20)
+_LARGE = (1 << 24, 1 << 31)
 _CHEAP = 3  # of so many random points the smallest is asked two times in three
 _DRY = 200  # random draws in a row that gave nothing new: the space is all asked
 
@@ -114,7 +114,8 @@ def boundaries(row: OperatorRow, rng: random.Random) -> list[Point]:
     ones += [_product(row, total, rng, above=above) for total in _PRODUCTS for above in (False, True)]
     rng.shuffle(ones)
     rng.shuffle(twos)
-    large = [_product(row, _LARGE, rng, above=above) for above in (False, True)] if "K" in row.sides else []
+    dear = _LARGE if "K" in row.sides else ()
+    large = [_product(row, total, rng, above=above) for total in dear for above in (False, True)]
     return existing([*ones, *large, *twos])
 
 
