@@ -118,7 +118,7 @@ def test_a_known_fault_is_learned(name, tmp_path):
 
 
 def test_products_of_bytes_on_avx2(tmp_path):
-    """oneDNN adds pairs of products in 16 bits where it has no VNNI; PyTorch looks at the processor, not at the limit."""
+    """Without VNNI oneDNN adds pairs of products in 16 bits; PyTorch asks the processor, not oneDNN's limit."""
     known = Known(
         device="torch:cpu",
         operator="int_mm",

@@ -16,7 +16,7 @@ from accord.verify.operators.row import Fill
 from accord.verify.operators.table import operators
 from accord.verify.points import usual
 from accord.verify.ports import Answer
-from tests.verify.vendor import held_out, planted, truth, vex
+from tests.verify.vendor import held_out, judged, planted, swept, truth, vex
 
 ROWS = operators()
 FAULTS = planted()
@@ -70,3 +70,14 @@ def test_a_fault_shows_where_its_truth_says(fault, all_faults):
             assert fault.kind in [seen.fault for seen in found.seen], (fault.truth, found)
     for point in outside:
         assert all_faults.examine(point).seen == (), point
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_sweep_of_ten_minutes_finds_them_all(tmp_path):
+    quirks, said = swept(tmp_path, budget="10m")
+    scores = judged(quirks, count=100)
+    lost = {score.fault.name: score.missed / max(1, score.inside) for score in scores if not score.found}
+    assert not lost, (lost, said[-3000:])
+    loose = {score.fault.name: score.over / max(1, score.covered) for score in scores}
+    assert sum(part < 0.10 for part in loose.values()) >= 0.8 * len(loose), loose
