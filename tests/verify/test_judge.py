@@ -79,8 +79,8 @@ def test_not_a_number_in_another_row_is_a_leak() -> None:
     a, b = _sides(case)
     with np.errstate(invalid="ignore"):
         answer = a @ b
-    poisoned = int(np.flatnonzero(~np.isfinite(answer).all(axis=1))[0])
-    answer[(poisoned + 1) % 20] = np.nan
+    clean = int(np.flatnonzero(np.isfinite(answer).all(axis=1))[0])
+    answer[clean] = np.nan
     assert judge(case, _answer(answer)).grade is Grade.LEAK
 
 

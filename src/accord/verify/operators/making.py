@@ -100,10 +100,19 @@ def factors(shape: Sequence[int], rng: np.random.Generator, fill: Fill) -> Float
     return rng.integers(-2, 3, shape).astype(np.float64) if fill is Fill.INTEGERS else rng.standard_normal(shape)
 
 
-def poisoned(values: Floats, row: int, rng: np.random.Generator) -> Floats:
-    """With one element of the first dimension's `row` made NaN or infinite, throughout."""
+def some(count: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """About half of so many rows: at least one, and not all of two or more. Most have a neighbour that isn't chosen."""
+    chosen = rng.random(count) < 0.5
+    one, other = rng.permutation(count)[[0, -1]]
+    chosen[other] = False
+    chosen[one] = True
+    return chosen
+
+
+def poisoned(values: Floats, rows: int | npt.NDArray[np.bool_], rng: np.random.Generator) -> Floats:
+    """With these of the first dimension's rows made NaN or infinite, throughout."""
     values = values.copy()
-    values[row] = np.nan if rng.random() < 0.7 else np.inf
+    values[rows] = np.nan if rng.random() < 0.7 else np.inf
     return values
 
 

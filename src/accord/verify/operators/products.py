@@ -20,6 +20,7 @@ from accord.verify.operators.making import (
     operand,
     poisoned,
     side,
+    some,
     space,
 )
 from accord.verify.operators.row import Case, Fill, OperatorRow
@@ -36,8 +37,7 @@ def _pair(point: Point, rng: np.random.Generator, fill: Fill, *, lead: tuple[int
     m, k, n = side(point, "M"), side(point, "K"), side(point, "N")
     left, right = numbers((*lead, m, k), rng, fill, terms=k, dtype=dtype_of(point)), factors((*lead, k, n), rng, fill)
     if fill is Fill.POISON:
-        row = int(rng.integers(0, m))
-        left = np.moveaxis(poisoned(np.moveaxis(left, -2, 0), row, rng), 0, -2)
+        left = np.moveaxis(poisoned(np.moveaxis(left, -2, 0), some(m, rng), rng), 0, -2)
     return left, right
 
 
@@ -108,7 +108,7 @@ def _grouped(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
     ends[-1] = m
     left, right = numbers((m, k), rng, fill, terms=k, dtype=dtype), factors((experts, k, n), rng, fill)
     if fill is Fill.POISON:
-        left = poisoned(left, int(rng.integers(0, m)), rng)
+        left = poisoned(left, some(m, rng), rng)
     operands = (operand(left, dtype), operand(right, dtype), indices(ends))
     a, b = operands[0].floats(), operands[1].floats()
     whose = np.searchsorted(ends, np.arange(m), side="right")

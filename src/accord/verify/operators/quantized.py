@@ -16,6 +16,7 @@ from accord.verify.operators.making import (
     numbers,
     operand,
     side,
+    some,
     space,
     tag,
 )
@@ -45,7 +46,7 @@ def _scaled(point: Point, rng: np.random.Generator, fill: Fill) -> Case | None:
         return None
     a, b = numbers((m, k), rng, fill, terms=k), factors((k, n), rng, fill)
     if fill is Fill.POISON:
-        a[int(rng.integers(0, m))] = np.nan
+        a[some(m, rng)] = np.nan
     scales = np.ones(2) if fill is Fill.INTEGERS else rng.uniform(0.25, 1.0, 2)
     left, right = operand(a, Dtype.F8E4M3), operand(b, Dtype.F8E4M3, TRANSPOSED)
     sides = [plain(np.asarray(scale), Dtype.F32) for scale in scales]

@@ -22,6 +22,7 @@ from accord.verify.operators.making import (
     numbers,
     operand,
     side,
+    some,
     space,
     tag,
 )
@@ -135,10 +136,10 @@ def _rounded(point: Point, wanted: Floats, scale: Floats) -> Floats:
 
 
 def _spoiled(point: Point, values: Floats, rng: np.random.Generator, fill: Fill) -> Tensor:
-    """With one row made NaN. Not infinity: what becomes of that in its own row, libraries answer differently."""
+    """With some rows made NaN. Not infinity: what becomes of that in its own row, libraries answer differently."""
     if fill is Fill.POISON:
         values = values.copy()
-        values[int(rng.integers(0, len(values)))] = np.nan
+        values[some(len(values), rng)] = np.nan
     return operand(values, dtype_of(point), point.trait(LAYOUT) or PLAIN)
 
 

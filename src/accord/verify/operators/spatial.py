@@ -12,7 +12,18 @@ from dataclasses import replace
 import numpy as np
 
 from accord.terms.quirk import Point
-from accord.verify.operators.making import call_of, case, dtype_of, factors, numbers, operand, poisoned, side, space
+from accord.verify.operators.making import (
+    call_of,
+    case,
+    dtype_of,
+    factors,
+    numbers,
+    operand,
+    poisoned,
+    side,
+    some,
+    space,
+)
 from accord.verify.operators.row import Case, Fill, OperatorRow
 from accord.verify.space import Axis, Choice
 from accord.verify.tensor import Dtype, Floats, Tensor
@@ -31,7 +42,7 @@ def _convolution(point: Point, rng: np.random.Generator, fill: Fill) -> Case | N
         return None
     values = numbers((batch, inner, *[side(point, "size")] * ways), rng, fill, terms=terms)
     if fill is Fill.POISON:
-        values = poisoned(values, int(rng.integers(0, batch)), rng)
+        values = poisoned(values, some(batch, rng), rng)
     dtype = dtype_of(point)
     image = operand(values, dtype)
     weight = operand(factors((outer, side(point, "C"), *[kernel] * ways), rng, fill), dtype)
@@ -73,7 +84,7 @@ def _attention(point: Point, rng: np.random.Generator, fill: Fill) -> Case | Non
     dtype = dtype_of(point)
     q = numbers((batch, heads * groups, queries, depth), rng, fill)
     if fill is Fill.POISON:
-        q = poisoned(q, int(rng.integers(0, batch)), rng)
+        q = poisoned(q, some(batch, rng), rng)
     tensors = [operand(q, dtype)]
     tensors += [operand(rng.standard_normal((batch, heads, keys, depth)), dtype) for _ in range(2)]
     causal = point.trait("mask") == "causal"
