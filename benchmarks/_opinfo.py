@@ -75,6 +75,7 @@ class Reach:
 
 def reach() -> list[Reach]:
     """For each operator that both have."""
+    import expecttest  # noqa: F401 - the next module asks for it, and says so worse
     from torch.testing._internal.common_methods_invocations import op_db
 
     known = {row.name: row for row in reversed(op_db)}

@@ -73,7 +73,7 @@ def held_out(row: OperatorRow, regions: Sequence[Region], *, count: int, seed: i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How a fault was learned, on held-out points: `missed` of `inside`; of its operator's regions `over` of `covered`."""
+    """How a fault was learned, held out: `missed` of `inside`; of its operator's regions `over` of `covered`."""
 
     fault: Any
     inside: int
