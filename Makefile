@@ -35,7 +35,7 @@ lint: .venv/dev.stamp ## ruff, mypy and the import floors
 format: .venv/dev.stamp ## let ruff lay out the code and mend what it safely can
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 
-bench: .venv/dev.stamp ## run every benchmark and print one table of the figures
+bench: .venv/bench.stamp ## run every benchmark and print one table of the figures
 	@exec $(BIN)/python benchmarks/_run_all.py
 
 clean: ## remove what was built or written here: .venv, out, caches (fetched weights stay in their cache)
@@ -47,3 +47,6 @@ clean: ## remove what was built or written here: .venv, out, caches (fetched wei
 
 .venv/dev.stamp: pyproject.toml tools/setup $(wildcard tools/peers*.txt)
 	@tools/setup dev
+
+.venv/bench.stamp: pyproject.toml tools/setup $(wildcard tools/peers*.txt)
+	@tools/setup bench

@@ -1,7 +1,7 @@
 """NVIDIA's planner aiconfigurator as a peer: what it picks for a case, and what its estimator says of our picks.
 
 In: a `Case`, a plan's pools. Out: its `Pick`, a `Score`, from `aiconfigurator cli` in a process of its own. Invariant:
-it runs in the venv that `tools/setup dev` makes (`tools/peers-aiconfigurator.txt`); None where that isn't there.
+it runs in the venv that `tools/setup bench` makes (`tools/peers-aiconfigurator.txt`); None where that isn't there.
 """
 
 import re
