@@ -155,7 +155,7 @@ def rows() -> tuple[OperatorRow, ...]:
     for name, build in (("argmax", _choosing), ("cat", _moving), ("reshape", _moving), ("permute", _moving)):
         made = space(name, _AXES, values=lambda at: 3 * at["rows"] * at["N"], layouts=LAYOUTS)
         found.append(OperatorRow(name=name, group="moving", space=made, build=build, sides=("rows", "N"), usual=_USUAL))
-    table = (Axis(name="V", high=1 << 17), Axis(name="N", high=8192), Axis(name="M", high=4096))
+    table = (Axis(name="V", high=1 << 18), Axis(name="N", high=8192), Axis(name="M", high=4096))
     embedding = space("embedding", table, values=lambda at: (at["V"] + at["M"]) * at["N"])
     usual = ((("V", 1000), ("N", 64), ("M", 17)),)
     found.append(
