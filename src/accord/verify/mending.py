@@ -22,6 +22,7 @@ from accord.verify.trial import Bench, PortTrial, TorchTrial, kit, torch_kit
 POINTS = 16  # tried with every way
 FRESH = 8  # tried with the way that won a class
 _DEADLY = (FaultKind.CRASH, FaultKind.HANG)
+_DEAR = (*_DEADLY, FaultKind.STATE)
 _SLOW_POINTS = 4  # where each trial costs a process
 
 
@@ -38,8 +39,12 @@ def mended(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, bench: Benc
     """The quirk with workarounds; a remark where none was found."""
     trial, kit = _trial(quirk, row, bench)
 
+    def fails(point: Point) -> bool:
+        """A way is proved where the native call is wrong; what costs a process is taken as it is labelled."""
+        return quirk.fault in _DEAR or bench.judge(bench.device, point) is False
+
     def fresh(region: Region) -> list[Point]:
-        return _drawn(region, failing, row, effort.rng)
+        return [point for point in _drawn(region, failing, row, effort.rng) if fails(point)]
 
     search = Search(
         attempts=attempts(quirk, kit),
@@ -49,7 +54,7 @@ def mended(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, bench: Benc
         now_s=effort.now_s,
         deadly=quirk.fault in _DEADLY,
     )
-    found = mend(quirk, _chosen(quirk, failing, row, effort.rng), trial, search)
+    found = mend(quirk, _chosen(quirk, failing, row, effort.rng, fails=fails), trial, search)
     if not found:
         told = f"none of {len(search.attempts)} ways round it was right; avoid the device for these shapes"
         return replace(quirk, workarounds=(), remarks=(*quirk.remarks, told))
@@ -83,12 +88,15 @@ def _here(about: Description, operator: str) -> bool:
     return same and hookable(operator, target)
 
 
-def _chosen(quirk: Quirk, failing: Sequence[Point], row: OperatorRow, rng: random.Random) -> list[Point]:
+def _chosen(
+    quirk: Quirk, failing: Sequence[Point], row: OperatorRow, rng: random.Random, *, fails: Callable[[Point], bool]
+) -> list[Point]:
     """Failing points of all sizes, and drawn ones where there are few."""
-    count = _SLOW_POINTS if quirk.fault in (*_DEADLY, FaultKind.STATE) else POINTS
+    count = _SLOW_POINTS if quirk.fault in _DEAR else POINTS
     inside = [point for point in dict.fromkeys(failing) if quirk.region.holds(point)]
     if len(inside) < count:
-        inside += _drawn(quirk.region, inside, row, rng, count=count - len(inside))
+        drawn = _drawn(quirk.region, inside, row, rng, count=count - len(inside))
+        inside += [point for point in drawn if fails(point)]
     return inside if len(inside) <= count else rng.sample(inside, count)
 
 

@@ -68,15 +68,20 @@ def sweep(
     """Yields points with their verdicts until the budget or all series end; the known ones aren't asked again."""
     ends_s = now_s() + order.budget_s
     turns = {name: _Turn(row, order) for name, row in order.rows.items()}
-    # The operator that has cost least comes next; the place in the table decides between equals.
+    # The operator whose cost times its points is least comes next, so that one with dear points gets fewer of them and
+    # yet more time; the place in the table decides between equals.
+    costs = dict.fromkeys(turns, 0.0)
+    counts = dict.fromkeys(turns, 0)
     queue = [(0.0, place, name) for place, name in enumerate(turns)]
     while queue and now_s() < ends_s:
-        cost_s, place, name = heapq.heappop(queue)
+        _, place, name = heapq.heappop(queue)
         turn, started_s = turns[name], now_s()
         point = turn.next(known)
         if point is None:
             continue
         examined = examiner.examine(point)
         turn.take(examined)
-        heapq.heappush(queue, (cost_s + min(now_s() - started_s, _TURN_S_MAX), place, name))
+        costs[name] += min(now_s() - started_s, _TURN_S_MAX)
+        counts[name] += 1
+        heapq.heappush(queue, (costs[name] * counts[name], place, name))
         yield examined
