@@ -71,6 +71,23 @@ def _plain(row: OperatorRow) -> Iterator[Point]:
         for changed in ({}, *({axis.name: value} for axis in space.axes for value in axis.values)):
             if (point := space.point({**sides, **changed}, words)) is not None:
                 yield point
+    free = [axis for axis in space.axes if not axis.values]
+    yield from existing(_end(row, axis, word) for axis in free for word in space.choices[0].words)
+
+
+def _end(row: OperatorRow, axis: Axis, word: str) -> Point | None:
+    """The largest that a side may be, in this word of the first choice (a dtype); the others shrink until it can be called."""
+    space = row.space
+    words = {choice.name: choice.words[0] for choice in space.choices}
+    words[space.choices[0].name] = word
+    sides = {**_usual_sides(row)[0], axis.name: axis.nearest(axis.high)}
+    others = [other for other in space.axes if other.name != axis.name and not other.values]
+    while (point := space.point(sides, words)) is None:
+        other = max(others, key=lambda one: sides[one.name], default=None)
+        if other is None or sides[other.name] <= other.low:
+            return None
+        sides[other.name] = max(other.low, sides[other.name] // 2)
+    return point
 
 
 def _worded_usual(row: OperatorRow) -> Iterator[Point]:
@@ -101,16 +118,11 @@ def boundaries(row: OperatorRow, rng: random.Random) -> list[Point]:
     ones, twos = [], []
     for axis in space.axes:
         for value in edges(axis):
-            sides = {**rng.choice(everywhere), axis.name: value}
-            ones.append(_worded(space, sides, rng))
+            ones.append(_worded(space, rng.choice(everywhere), {axis.name: value}, rng))
             for usual_sides in everywhere:
                 other = rng.choice(space.axes)
-                both = {
-                    **usual_sides,
-                    axis.name: value,
-                    other.name: other.nearest(value + rng.choice((-1, 0, 1))),
-                }
-                twos.append(_worded(space, both, rng))
+                both = {axis.name: value, other.name: other.nearest(value + rng.choice((-1, 0, 1)))}
+                twos.append(_worded(space, usual_sides, both, rng))
     ones += [_product(row, total, rng, above=above) for total in _PRODUCTS for above in (False, True)]
     rng.shuffle(ones)
     rng.shuffle(twos)
@@ -134,8 +146,11 @@ def _product(row: OperatorRow, total: int, rng: random.Random, *, above: bool) -
     return space.call(sides, {choice.name: rng.choice(choice.words) for choice in space.choices})
 
 
-def _worded(space: Space, sides: Mapping[str, int], rng: random.Random) -> Point | None:
-    return space.point(sides, {choice.name: rng.choice(choice.words) for choice in space.choices})
+def _worded(space: Space, sides: Mapping[str, int], changed: Mapping[str, int], rng: random.Random) -> Point | None:
+    """With words at random, and sides that have few values, too, where there is such a call."""
+    words = {choice.name: rng.choice(choice.words) for choice in space.choices}
+    few = {axis.name: rng.choice(axis.values) for axis in space.axes if axis.values}
+    return space.point({**sides, **few, **changed}, words) or space.point({**sides, **changed}, words)
 
 
 def edges(axis: Axis) -> list[int]:
