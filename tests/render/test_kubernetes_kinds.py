@@ -20,7 +20,8 @@ def test_a_kind_selects_its_own_products_alone(kind):
 
 def test_every_kind_of_a_driver_with_claims_is_tried():
     kinds = {name for name in device_catalog.names() if catalog_kind(name).vendor in WHOLE}
-    assert kinds - set(PRODUCTS) <= {"ascend-310p3", "ascend-910c"}, "say what their driver publishes"
+    unknown = {"ascend-310p3", "ascend-910c", "b300", "gb200", "gb300"}  # what their drivers publish isn't known
+    assert kinds - set(PRODUCTS) <= unknown, "say what their driver publishes"
 
 
 @pytest.mark.parametrize(("kind", "other"), [("h20", "h200"), ("l4", "l40s"), ("ascend-910b4", "ascend-910b4-1")])

@@ -1,9 +1,9 @@
 """From the times of stages to percentiles of a request's.
 
 In: a model's graph, its `Demand`, objectives; by role the moments of its staffing (`menu.COLUMNS`). Out: `Path`, a
-`Judge`. Invariant: a longer or wider time of a role never makes a prediction smaller. Times along a trail add up as
-independent ones; of trails beside each other the larger mean and the larger variance count; a sum is taken as
-log-normal, and a percentile over kinds of requests is that of their mixture.
+`Judge`. Invariant: a longer or wider time of a role never makes a prediction smaller (over several kinds of requests:
+by more than 3%, in the tail of their mixture). Times along a trail add up as independent ones; of trails beside each
+other the larger mean and the larger variance count; a sum is log-normal.
 """
 
 import math
