@@ -76,7 +76,7 @@ def _plain(row: OperatorRow) -> Iterator[Point]:
 
 
 def _end(row: OperatorRow, axis: Axis, word: str) -> Point | None:
-    """The largest that a side may be, in this dtype (the first choice); the others shrink until there is such a call."""
+    """The largest that a side may be, in this dtype (the first choice); the others shrink until there is a call."""
     space = row.space
     words = {choice.name: choice.words[0] for choice in space.choices}
     words[space.choices[0].name] = word
