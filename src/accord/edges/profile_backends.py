@@ -184,7 +184,6 @@ def _torch(module: str | None) -> ModuleType:
     torch = importlib.import_module("torch")
     if module is not None:
         importlib.import_module(module)
-    torch.set_grad_enabled(False)
     return torch
 
 

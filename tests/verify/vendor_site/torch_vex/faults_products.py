@@ -96,6 +96,10 @@ def _swapped_groups(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return torch.cat(list(reversed(out.chunk(args[8], dim=1))), dim=1)
 
 
+def _no_mask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return (args[3] if len(args) > 3 else kwargs.get("attn_mask")) is None
+
+
 def _misscaled(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Takes the depth rounded up to its tile for the scale."""
     depth = args[0].shape[-1]
@@ -222,7 +226,7 @@ FAULTS = (
         truth="(D % 16 == 8 and S > 1 and mask is none) or (D % 16 == 8 and S > 1 and L > 1 and mask is causal)",
         story="heads whose depth isn't a tile",
         kernels=("scaled_dot_product_attention",),
-        hits=lambda _, args, __: args[0].shape[-1] % 16 == 8,
+        hits=lambda _, args, kwargs: args[0].shape[-1] % 16 == 8 and _no_mask(args, kwargs),
         wrong=_misscaled,
     ),
 )
