@@ -37,8 +37,11 @@ def test_there_are_twenty_faults_of_many_kinds():
     assert len({fault.operator for fault in FAULTS}) >= 20
 
 
-def test_without_faults_its_numbers_are_the_cpus():
-    """To a few units in the last place: how vectors end depends on where a store begins."""
+# One element was seen to differ in its last bit: how vectors end may depend on where a store begins.
+ROUNDED = ("gelu", "gelu_tanh")
+
+
+def test_without_faults_its_bits_are_the_cpus():
     right, device = open_here("torch:cpu"), vex()
     try:
         compared = 0
@@ -50,7 +53,10 @@ def test_without_faults_its_numbers_are_the_cpus():
                 assert isinstance(theirs, Answer) == isinstance(ours, Answer), (name, point, theirs)
                 if isinstance(theirs, Answer) and isinstance(ours, Answer):
                     for one, two in zip(theirs.runs[0], ours.runs[0], strict=True):
-                        np.testing.assert_allclose(one.floats(), two.floats(), rtol=4e-7, atol=4e-7, err_msg=str(point))
+                        if name in ROUNDED:
+                            np.testing.assert_allclose(one.floats(), two.floats(), rtol=4e-7, atol=4e-7)
+                        else:
+                            assert one.bits().tobytes() == two.bits().tobytes(), (name, point)
                     compared += 1
         assert compared > 100
     finally:
